@@ -1,0 +1,58 @@
+// compute.h - one device behind a facade: memory in accounts, two streams, events, operations, a trace.
+//
+// The cpu back end is the reference, always linked: compute operations run in the caller's thread (helped by compute
+// threads; same bits for any number), copies run in order on a staging thread. Pointers from device_take are device memory: touch
+// them only through operations and copies. Stream order: operations in the order given; copies in the order given; between the two
+// only events order. Nothing here allocates outside the ledger.
+#ifndef FEDGATE_COMPUTE_H
+#define FEDGATE_COMPUTE_H
+
+#include <fedgate/clock.h>
+#include <fedgate/ledger.h>
+#include <fedgate/timeline.h>
+
+typedef struct Device Device;
+typedef struct DeviceEvent DeviceEvent;
+
+typedef struct DeviceInfo {
+    char backend[32], name[128];     // "cpu", "AMD EPYC (haswell)"
+    char libraries[256];             // "openblas 0.3.21 core haswell"
+    char instruction_set[16];        // "avx2": what the BLAS core type really uses; "" unknown
+    char precision[8];               // "fp32"
+    int cores, threads;
+    int64_t memory_bytes;            // of the machine or card
+} DeviceInfo;
+
+// -- make. backend "cpu". threads 0: by core count. ERROR_UNAVAILABLE absent, ERROR_DEVICE unsupported, ERROR_CONFIG refused, with the reason.
+WARN_UNUSED Device *device_open(const char *backend, int threads, Clock *clock, Ledger *ledger, Error *error);
+void device_close(Device *device);   // waits for the streams; NULL allowed
+OWNED_RELEASE(Device, device_close)
+const DeviceInfo *device_info(const Device *device);
+
+// -- memory, charged to the named account; zeroed. device: LEDGER_DEVICE; pinned: LEDGER_PINNED, host-visible.
+WARN_UNUSED void *device_take(Device *device, const char *account, int64_t bytes, Error *error);
+void device_give(Device *device, const char *account, void *memory, int64_t bytes);
+WARN_UNUSED void *device_take_pinned(Device *device, const char *account, int64_t bytes, Error *error);
+void device_give_pinned(Device *device, const char *account, void *memory, int64_t bytes);
+
+// -- streams and events. An event records a point of a stream; it may be recorded again.
+WARN_UNUSED DeviceEvent *device_event_new(Device *device, Error *error);
+void device_event_free(DeviceEvent *event);
+void device_record_compute(Device *device, DeviceEvent *event);   // everything given to the compute stream so far
+bool device_event_done(const DeviceEvent *event);
+WARN_UNUSED bool device_event_wait(DeviceEvent *event, int64_t timeout_ns, Error *error);   // host waits; ERROR_DEVICE on timeout
+
+// Queues a host-to-device copy on the copy stream: it starts after `after` (may be NULL) has passed and records `done` (may be NULL)
+// when it has ended. `from` must stay untouched until then. step: the training step the batch belongs to. pageable: not pinned memory.
+WARN_UNUSED bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable,
+                                DeviceEvent *after, DeviceEvent *done, Error *error);
+WARN_UNUSED bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes, Error *error);   // waits for the compute stream
+WARN_UNUSED bool device_load(Device *device, void *to, const void *from_host, int64_t bytes, Error *error);       // synchronous upload outside the loop
+WARN_UNUSED bool device_synchronise(Device *device, Error *error);   // both streams
+
+// -- steps and trace. Marks cut step windows on the device. The trace appends spans to a timeline until it is set to NULL.
+void device_mark_step(Device *device, int64_t step);     // compute stream
+void device_trace(Device *device, Timeline *timeline);
+int64_t device_now_ns(Device *device);                   // the device's clock, comparable with the host's monotonic clock
+
+#endif

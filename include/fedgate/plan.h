@@ -1,0 +1,83 @@
+// plan.h - pure arithmetic before the run: memory ledger, roofline, window forecast. Needs no GPU, no clock, no files.
+//
+// GB = 1e9 bytes. The worked figures of brief.md ("tables a reader can check by hand") are tests of this module.
+#ifndef FEDGATE_PLAN_H
+#define FEDGATE_PLAN_H
+
+#include <fedgate/config.h>
+#include <fedgate/stats.h>
+
+// -- memory: budget = device x (1 - reserve); available = budget - state; largest = floor(available / per_sample)
+enum { PLAN_ACCOUNTS = 16, PLAN_BLOCKS = 64 };
+typedef struct PlanShape {       // what the memory of a tabular MLP follows from
+    int64_t numeric, categorical;           // input columns
+    const int64_t *cardinality, *embedding; // [categorical], unknown slot counted in cardinality
+    const int64_t *hidden; size_t layers;   // [layers]
+    int64_t outputs;
+    int64_t bytes_per_element;              // activations and weights in the pass: 4 for FP32
+} PlanShape;
+typedef struct PlanAccount { const char *name; int64_t bytes; bool per_sample; } PlanAccount;
+typedef struct MemoryPlan {
+    int64_t device_bytes, budget_bytes;     // budget = device x (1 - reserve), rounded down
+    double reserve_ratio;
+    PlanAccount accounts[PLAN_ACCOUNTS];    // weights, gradients, optimizer, input, activations, workspace, context...
+    size_t account_count;
+    int64_t state_bytes, per_sample_bytes;
+    int64_t available_bytes;                // budget - state; may be negative
+    int64_t largest_microbatch;             // samples; 0 when nothing fits
+    int64_t batch, microbatch, accumulation;   // microbatch x accumulation = batch
+    int64_t planned_peak_bytes;             // state + microbatch x per_sample
+    bool fits;
+    int64_t blocks[PLAN_BLOCKS]; size_t block_count;   // bytes of each activation block of one microbatch
+    bool resident[PLAN_BLOCKS];             // cumulative activations up to this block stay inside available
+    char refusal[256];                      // why it does not fit, with both figures; empty when it fits
+} MemoryPlan;
+// Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when it does not
+// divide the batch or does not fit). Options memory.*, device.memory, train.batch, train.microbatch.
+WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan, Error *error);
+
+// -- roofline: attainable = min(P_peak, I x B_mem) (Williams, Waterman, Patterson 2009)
+typedef struct DevicePeak {
+    const char *device;      // pattern on the device name
+    const char *precision;
+    double peak_flops;       // dense FLOP/s
+    double bandwidth;        // bytes/s of device memory; 0 unknown
+    const char *source;
+} DevicePeak;
+const DevicePeak *plan_device_peak(const char *device, const char *precision);   // NULL when unknown: then not measured, not a guess
+// Upper bound of a CPU: cores x 6 GHz x FLOP per cycle of its instruction set (design.md, `plausible`).
+double plan_cpu_peak(int cores, const char *instruction_set);   // "sse2" 8, "avx" 16, "avx2" 32, "avx512" 64 FLOP (FP32) a cycle; 0 unknown
+typedef struct Roofline {
+    double flop, bytes;        // of one pass over the layer
+    double intensity;          // FLOP/byte
+    double peak_flops, bandwidth, ridge;   // ridge = peak / bandwidth, 0 when the bandwidth is unknown
+    double attainable;         // FLOP/s
+    bool memory_bound;
+} Roofline;
+// One dense layer rows x in -> out: flop = 2 rows in out; bytes = (rows in + in out + rows out) x element.
+void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops, double bandwidth, Roofline *ret);
+void plan_roofline(double flop, double bytes, double peak_flops, double bandwidth, Roofline *ret);
+// FLOP of one training step (forward + input and weight gradients) and bytes moved at least once, from shapes.
+void plan_step_work(const PlanShape *shape, int64_t batch, double *ret_flop, double *ret_bytes);
+
+// -- window: forecast of the end from block means with stalls included, never from a median
+typedef struct WindowForecast {
+    double remaining_seconds;        // expected
+    double remaining_upper_seconds;  // one-sided 95 % upper bound (batch means)
+    int64_t end_wall_ns, end_upper_wall_ns;
+    bool inside;                     // upper end + margin x remaining <= deadline
+} WindowForecast;
+// block_seconds[blocks]: wall seconds of consecutive blocks of `block_steps` steps; fixed_seconds: validation, checkpoints,
+// evaluation and ship still to come. blocks >= 1 (BUG otherwise).
+void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left, double fixed_seconds,
+                 int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio, WindowForecast *ret);
+// Deadline of a night starting now: next HH:MM of the zone, and start + window.length when that is earlier.
+WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns, char ret_slot[static 11], Error *error);
+
+// -- text of a plan with its substitutions, as `fedgate plan` prints it, and as JSON
+typedef struct NightPlan { MemoryPlan memory; Roofline roofline; bool has_roofline; char precision[8]; char peak_source[128];
+    Roofline layers[PLAN_BLOCKS]; size_t layer_count; int64_t steps, epochs; double step_flop; double forecast_seconds; int64_t deadline_wall_ns; } NightPlan;
+void plan_print(const NightPlan *plan, const Config *config, Text *out);
+Json *plan_to_json(const NightPlan *plan);
+
+#endif

@@ -1,0 +1,1 @@
+typedef int compute_placeholder;

@@ -1,0 +1,1 @@
+typedef int input_placeholder;

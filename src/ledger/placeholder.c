@@ -1,0 +1,1 @@
+typedef int ledger_placeholder;

@@ -1,0 +1,1 @@
+typedef int night_placeholder;

@@ -1,0 +1,1 @@
+typedef int plan_placeholder;

@@ -1,0 +1,1 @@
+typedef int registry_placeholder;

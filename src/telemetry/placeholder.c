@@ -1,0 +1,1 @@
+typedef int telemetry_placeholder;

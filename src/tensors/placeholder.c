@@ -1,0 +1,1 @@
+typedef int tensors_placeholder;

@@ -1,0 +1,1 @@
+typedef int timeline_placeholder;

@@ -1,0 +1,1 @@
+typedef int trainer_placeholder;
