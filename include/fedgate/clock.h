@@ -3,6 +3,7 @@
 // A Clock is passed from night down. clock_simulated() moves only when told, so tests decide what every step lasts.
 // Zone arithmetic follows the system's tz database: a local time that does not exist (spring) becomes the first
 // instant after the gap, one that exists twice (autumn) the first of the two; the deadline is kept as an instant.
+// Zones are read from $TZDIR or the usual folder, never through TZ; their rules are followed to the year 2200.
 #ifndef FEDGATE_CLOCK_H
 #define FEDGATE_CLOCK_H
 

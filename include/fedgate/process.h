@@ -1,7 +1,8 @@
 // process.h - child processes: run a program with captured output and a deadline, or fork our own work.
 //
-// Children get their own process group, PR_SET_PDEATHSIG, closed descriptors (close_range above 2, except those
-// listed) and a scrubbed environment where asked. Nothing is ever run through a shell.
+// Children get their own process group, default signals, PR_SET_PDEATHSIG(SIGKILL) and no locks; a program also
+// gets no descriptor above 2, stdin from /dev/null and a scrubbed environment where asked. Nothing is ever run
+// through a shell. The death signal follows the thread that forked: fork from one that lives as long as the child.
 #ifndef FEDGATE_PROCESS_H
 #define FEDGATE_PROCESS_H
 
@@ -20,16 +21,16 @@ typedef struct ProcessSpec {
     const char *const *environment;  // NULL: ours; else exactly these "NAME=value", NULL-terminated
     const char *directory;           // NULL: ours
     const char *user;                // NULL: stay; else drop to this account (needs root); groups initialised
-    int64_t timeout_ns;              // 0: none
-    Text *output;                    // stdout, may be NULL (discarded)
-    Text *errors;                    // stderr, may be NULL (discarded); may equal output
+    int64_t timeout_ns;              // 0: none; on the real clock
+    Text *output;                    // stdout, may be NULL (discarded); past its maximum bytes are dropped and
+    Text *errors;                    // its flag set. stderr likewise; may equal output
 } ProcessSpec;
 
-// Runs to the end. False only when it could not be started or watched; look at the result for how it ended.
+// Runs to the end; grandchildren that keep a pipe open are not waited for. On timeout the group is killed. False only when it could not be started or watched; look at the result for how it ended.
 WARN_UNUSED bool process_run(const ProcessSpec *spec, ProcessResult *ret_result, Error *error);
 
 // Forks `work(context, report_fd)`; its return value is the exit code. The parent reads the report pipe.
-// The child ignores the parent's locks (file_lock_release there does not unlock) and dies with the parent.
+// The child holds none of the parent's locks, ends by _exit without exit handlers and dies with the parent.
 typedef struct Process Process;
 typedef int (*ProcessWork)(void *context, int report_fd);
 WARN_UNUSED Process *process_fork(ProcessWork work, void *context, Error *error);
@@ -38,7 +39,8 @@ WARN_UNUSED Process *process_fork(ProcessWork work, void *context, Error *error)
 int process_read_line(Process *process, char *ret_line, size_t size, int64_t timeout_ns, Error *error);
 pid_t process_id(const Process *process);
 void process_signal(Process *process, int signal);             // to its group
-WARN_UNUSED bool process_wait(Process *process, int64_t timeout_ns, ProcessResult *ret_result, Error *error);   // on timeout kills the group
+// timeout_ns 0: none; on timeout kills the group. Read the pipe to its end first: a child may wait for room in it.
+WARN_UNUSED bool process_wait(Process *process, int64_t timeout_ns, ProcessResult *ret_result, Error *error);
 void process_free(Process *process);                           // kills and reaps what is left
 OWNED_RELEASE(Process, process_free)
 

@@ -48,7 +48,7 @@ bool text_ends_with(const char *string, const char *suffix);
 bool text_to_int64(const char *string, int64_t *ret_value);
 bool text_to_double(const char *string, double *ret_value);
 
-// Shortest decimal that reads back to the same double; "nan", "inf", "-inf" otherwise. At least 32 bytes.
+// Shortest decimal (15 to 17 digits) that reads back to the same double; "nan", "inf", "-inf" otherwise. At least 32 bytes.
 void text_from_double(char to[static 32], double value);
 
 // 1234567 -> "1,234,567". At least 32 bytes.

@@ -1,1 +1,0 @@
-typedef int base_placeholder;
