@@ -84,7 +84,7 @@ const Option config_options[] = {
     {"memory.reserve", OPTION_REAL, "0.1", 0, 0.9, NULL, "ratio", "share of the device memory that stays free", POL},
     {"memory.state", OPTION_BYTES, "0", 0, 1e15, NULL, "bytes", "plan with this state (weights, gradients, optimizer, context) instead of the model's own; 0: computed", 0},
     {"memory.per_sample", OPTION_BYTES, "0", 0, 1e15, NULL, "bytes", "plan with these activation bytes per sample instead of the model's own; 0: computed", 0},
-    {"memory.blocks", OPTION_INTEGER, "0", 0, 1000, NULL, "blocks", "print the activations of a microbatch in so many equal blocks; 0: by layer", 0},
+    {"memory.blocks", OPTION_INTEGER, "0", 0, 64, NULL, "blocks", "print the activations of a microbatch in so many equal blocks; 0: by layer", 0},
     {"memory.unexplained", OPTION_REAL, "0.01", 0, 0.5, NULL, "ratio", "share of the budget that may be unexplained", POL},
     {"plan.intensity_rows", OPTION_INTEGER, "0", 0, 1048576, NULL, "samples", "roofline example: rows of one layer; 0: the batch", 0},
     {"plan.intensity_in", OPTION_INTEGER, "0", 0, 1048576, NULL, "units", "roofline example: inputs of one layer; 0: the model's layers", 0},
