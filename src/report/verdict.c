@@ -1,0 +1,190 @@
+// verdict - the verdict as text (24 lines by 80) and as one sentence; the judgement table of `judge`.
+//
+// The order is that of the questions at 04:00: what happened, what is live, which check decided and by how much, the whole
+// table, what to type next and who. Lines are counted, never assumed: the table gives way by folding passing checks.
+#include "report_internal.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { LABEL = 12 };
+
+static const char *member_text(const Json *object, const char *key, const char *fallback)
+{
+    return json_text_or(json_get(object, key), fallback);
+}
+
+static const Json *find_check(const Json *checks, const char *name)
+{
+    for (size_t i = 0; i < json_count(checks); i++)
+        if (text_equal(member_text(json_at(checks, i), "name", ""), name))
+            return json_at(checks, i);
+    return NULL;
+}
+
+static size_t count_required_passes(const Json *checks)
+{
+    size_t passes = 0;
+    for (size_t i = 0; i < json_count(checks); i++)
+        passes += json_bool_or(json_get(json_at(checks, i), "required"), false) && render_check_passes(json_at(checks, i));
+    return passes;
+}
+
+static void add_title(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT title;
+    text_init(&title, 1024);
+    for (const char *c = member_text(verdict, "outcome", "no outcome"); *c; c++)
+        text_add_char(&title, (char)toupper((unsigned char)*c));
+    text_add_format(&title, "  %s  slot %s", member_text(verdict, "model", "?"), member_text(verdict, "slot", "?"));
+    render_cut(out, text_string(&title), REPORT_COLUMNS);
+    text_add_char(out, '\n');
+}
+
+static void add_live(const Json *verdict, Text *out)
+{
+    const Json *current = json_get(verdict, "current");
+    const char *version = member_text(current, "version", NULL);
+    SCOPED_TEXT line;
+    text_init(&line, 1024);
+    if (version) {
+        char since[STAMP_SIZE];
+        render_stamp(member_text(current, "since", ""), since);
+        text_add_format(&line, "%s (%s) since %s", version, member_text(current, "kind", "?"), since);
+    } else {
+        text_add(&line, "nothing");
+    }
+    render_wrapped(out, "Live now:", LABEL, text_string(&line), 2);
+    const char *good = member_text(verdict, "previous_good", NULL);
+    if (good && !text_equal(good, version))
+        render_wrapped(out, "Last good:", LABEL, good, 1);
+}
+
+static void add_decided(const Json *verdict, Text *out)
+{
+    const Json *checks = json_get(verdict, "checks");
+    const char *name = member_text(verdict, "decided_by", NULL);
+    const Json *check = name ? find_check(checks, name) : NULL;
+    SCOPED_TEXT line;
+    text_init(&line, 1024);
+    if (name) {
+        const char *unit = member_text(check, "unit", "");
+        char value[FIGURE_SIZE], limit[FIGURE_SIZE];
+        render_figure(json_get(check, "value"), unit, value);
+        render_figure(json_get(check, "limit"), unit, limit);
+        text_add_format(&line, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value, limit);
+        if (*unit && !text_equal(unit, "bytes") && !text_equal(unit, "s"))
+            text_add_format(&line, " %s", unit);
+        if (json_is_integer(json_get(check, "n")) && json_integer_or(json_get(check, "n"), 0) > 0)
+            text_add_format(&line, ", n %lld", (long long)json_integer_or(json_get(check, "n"), 0));
+    } else if (json_count(checks) > 0) {
+        text_add_format(&line, "no check: %zu required checks pass", count_required_passes(checks));
+    } else {
+        text_add(&line, "no check: none was judged");
+    }
+    render_wrapped(out, "Decided by:", LABEL, text_string(&line), 1);
+    render_wrapped(out, "Because:", LABEL, member_text(verdict, "reason", "-"), 3);
+}
+
+static void add_identity(const Json *verdict, Text *out)
+{
+    render_wrapped(out, "Candidate:", LABEL, member_text(verdict, "version", "none"), 1);
+    char ended[STAMP_SIZE], deadline[STAMP_SIZE];
+    render_stamp(member_text(verdict, "ended", ""), ended);
+    render_stamp(member_text(verdict, "deadline", ""), deadline);
+    SCOPED_TEXT line;
+    text_init(&line, 256);
+    text_add_format(&line, "%s, deadline %s", ended, deadline);
+    render_wrapped(out, "Ended:", LABEL, text_string(&line), 1);
+    render_wrapped(out, "Run:", LABEL, member_text(verdict, "run", "none"), 1);
+}
+
+static void add_next(const Json *verdict, Text *out)
+{
+    if (json_is_bool(json_get(verdict, "duty_separated")) && !json_bool_or(json_get(verdict, "duty_separated"), true))
+        text_add(out, "Note:       owner and nightly account are one: separation of duty is off\n");
+    const Json *next = json_get(verdict, "next");
+    SCOPED_TEXT line;
+    text_init(&line, 1024);
+    const char *command = member_text(next, "command", "");
+    text_add_format(&line, "%s: %s", member_text(next, "who", "nobody"), *command ? command : "nothing to do");
+    render_wrapped(out, "Next:", LABEL, text_string(&line), 2);
+}
+
+// Rows in table order; when they do not fit, the passing ones share one line at the end.
+static void add_table(const Json *checks, size_t room, Text *out)
+{
+    size_t count = json_count(checks);
+    if (count == 0 || room < 2)
+        return;
+    render_check_header(out);
+    bool fold = count > room - 1;
+    SCOPED_TEXT folded;
+    text_init(&folded, 4096);
+    size_t rows_left = fold ? room - 2 : room - 1;
+    for (size_t i = 0; i < count; i++) {
+        const Json *check = json_at(checks, i);
+        if (fold && (render_check_passes(check) || rows_left == 0)) {
+            if (folded.length)
+                text_add(&folded, " ");
+            text_add(&folded, member_text(check, "name", "?"));
+            if (!render_check_passes(check))
+                text_add(&folded, "(!)");
+            continue;
+        }
+        render_check_row(check, out);
+        rows_left--;
+    }
+    if (folded.length)
+        render_wrapped(out, "  pass:", LABEL, text_string(&folded), 1);
+}
+
+void report_verdict_text(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT head, tail;
+    text_init(&head, 64 * 1024);
+    text_init(&tail, 64 * 1024);
+    add_title(verdict, &head);
+    add_live(verdict, &head);
+    add_decided(verdict, &head);
+    add_identity(verdict, &tail);
+    add_next(verdict, &tail);
+    size_t used = render_count_lines(&head) + render_count_lines(&tail);
+    text_add(out, text_string(&head));
+    add_table(json_get(verdict, "checks"), used < REPORT_VERDICT_LINES ? REPORT_VERDICT_LINES - used : 0, out);
+    text_add(out, text_string(&tail));
+}
+
+void report_verdict_sentence(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT line;
+    text_init(&line, 4096);
+    text_add_format(&line, "%s %s slot %s: ", member_text(verdict, "outcome", "no outcome"), member_text(verdict, "model", "?"),
+                    member_text(verdict, "slot", "?"));
+    const char *decided_by = member_text(verdict, "decided_by", NULL);
+    const char *reason = member_text(verdict, "reason", "no reason given");
+    if (decided_by && !text_starts_with(reason, decided_by))
+        text_add_format(&line, "%s: ", decided_by);
+    text_add(&line, reason);
+    const char *live = member_text(json_get(verdict, "current"), "version", NULL);
+    text_add_format(&line, "; live: %s", live ? live : "nothing");
+    render_cut(out, text_string(&line), 600);
+}
+
+void report_judgement_text(const Json *judgement, Text *out)
+{
+    const Json *checks = json_get(judgement, "checks");
+    render_check_header(out);
+    for (size_t i = 0; i < json_count(checks); i++)
+        render_check_row(json_at(checks, i), out);
+    for (size_t i = 0; i < json_count(checks); i++) {
+        const Json *check = json_at(checks, i);
+        if (!render_check_passes(check))
+            render_wrapped(out, member_text(check, "name", "?"), 13, member_text(check, "reason", "-"), 4);
+    }
+    const char *decided_by = member_text(judgement, "decided_by", NULL);
+    SCOPED_TEXT line;
+    text_init(&line, 4096);
+    text_add_format(&line, "%s%s%s: %s", member_text(judgement, "outcome", "no outcome"), decided_by ? ", decided by " : "",
+                    decided_by ? decided_by : "", member_text(judgement, "reason", "-"));
+    render_wrapped(out, "Judgement:", LABEL, text_string(&line), 8);
+}
