@@ -3,6 +3,8 @@
 // busy is a union over streams, never a sum; hidden = |U(copies) n U(kernels)| / |U(copies)|. Step windows are cut on the device:
 // from the first device operation launched in step i to that of i + 1; a prefetched copy counts in the step in which it runs.
 // The same arithmetic judges every producer: the cpu back end's staging thread, CUPTI windows, imported traces.
+// A SPAN_STEP_MARK begins where the first device operation of its step begins; the window ends at the mark of step + 1 or, when there
+// is none, at the mark's own end (begin = end: the last step has no window).
 #ifndef FEDGATE_TIMELINE_H
 #define FEDGATE_TIMELINE_H
 
@@ -28,7 +30,7 @@ typedef struct Span {
     int64_t step;           // step whose launch it was; -1 unknown
     int64_t bytes;          // copies
     bool pageable;          // copies: host side not pinned
-    const char *name;       // borrowed, static text or interned by the timeline; may be NULL
+    const char *name;       // borrowed text that outlives the timeline; may be NULL
 } Span;
 
 typedef struct Timeline Timeline;   // append-only, thread-safe, bounded
@@ -38,7 +40,7 @@ void timeline_free(Timeline *timeline);
 OWNED_RELEASE(Timeline, timeline_free)
 void timeline_add(Timeline *timeline, const Span *span);
 size_t timeline_count(const Timeline *timeline);
-const Span *timeline_spans(const Timeline *timeline);   // in order of adding
+const Span *timeline_spans(const Timeline *timeline);   // in order of adding; valid until the next add
 int64_t timeline_dropped(const Timeline *timeline);
 
 // Overlap per step. All arrays [steps]; host-side spans (SPAN_HOST_WAIT) give wait_ns.
@@ -47,11 +49,11 @@ typedef struct StepOverlap {
     int64_t copy_ns, hidden_ns;      // union of h2d copies in the window, part under kernels
     int64_t kernel_ns, busy_ns;      // unions: kernels; all operations
     int64_t wait_ns;                 // host wait for the batch
-    int64_t starved_ns;              // gaps without device work longer than max(5 us, 2 % of the median step)
+    int64_t starved_ns;              // gaps without device work of at least max(5 us, 2 % of the median step), also across windows
     int64_t h2d_bytes, pageable_bytes;
 } StepOverlap;
 typedef struct TimelineTrust { int64_t dropped, zero_timestamps, causality; char reason[128]; } TimelineTrust;   // reason empty = trusted
-// Windows from the step marks in the timeline (a step without mark gets no window). Caller frees *ret_steps with free().
+// Windows from the step marks, by begin (a step without mark gets no window). Caller frees *ret_steps with free(). Nobody adds meanwhile.
 WARN_UNUSED bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t *ret_count, TimelineTrust *ret_trust, Error *error);
 
 // First step after warm-up: at least 3, at most half of the steps; the first from which the running median of step length stays within

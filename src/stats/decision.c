@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-double stats_utility(const double *score, const double *label01, size_t n, double threshold, double benefit_tp,
-                     double cost_fp) {
+double stats_utility(const double *score, const double *label01, size_t n, double threshold,
+                     double benefit_tp, double cost_fp)
+{
     if (n == 0 || stats_any_nan(score, n) || stats_any_nan(label01, n) || isnan(threshold)) {
         return NAN;
     }
@@ -20,8 +21,11 @@ double stats_utility(const double *score, const double *label01, size_t n, doubl
 
 // Candidates are every distinct score and, for acting on nobody, the next number above the largest. Utilities are compared as
 // whole counts, so equal ones are equal exactly and the later, smaller threshold wins.
-double stats_best_threshold(const double *score, const double *label01, size_t n, double benefit_tp, double cost_fp) {
-    size_t *order = n == 0 || stats_any_nan(score, n) || stats_any_nan(label01, n) ? NULL : stats_order(score, n);
+double stats_best_threshold(const double *score, const double *label01, size_t n, double benefit_tp,
+                            double cost_fp)
+{
+    size_t *order =
+        n == 0 || stats_any_nan(score, n) || stats_any_nan(label01, n) ? NULL : stats_order(score, n);
     if (order == NULL) {
         return NAN;
     }
@@ -45,7 +49,8 @@ double stats_best_threshold(const double *score, const double *label01, size_t n
 }
 
 // Equal scores share their mean label, so the order of rows within a tie cannot invent miscalibration.
-static void average_ties(const double *score, const size_t *order, size_t n, double *label) {
+static void average_ties(const double *score, const size_t *order, size_t n, double *label)
+{
     for (size_t begin = 0, end = 0; begin < n; begin = end) {
         Sum sum = {0};
         for (end = begin; end < n && score[order[end]] == score[order[begin]]; end++) {
@@ -57,7 +62,8 @@ static void average_ties(const double *score, const size_t *order, size_t n, dou
     }
 }
 
-void stats_calibration(const double *score, const double *label01, size_t n, Calibration *ret) {
+void stats_calibration(const double *score, const double *label01, size_t n, Calibration *ret)
+{
     *ret = (Calibration){.ece = NAN};
     bool usable = n > 0 && !stats_any_nan(score, n) && !stats_any_nan(label01, n);
     size_t *order = usable ? stats_order(score, n) : NULL;
@@ -88,7 +94,8 @@ void stats_calibration(const double *score, const double *label01, size_t n, Cal
     free(order);
 }
 
-double stats_psi(const double *expected, const double *actual, size_t bins) {
+double stats_psi(const double *expected, const double *actual, size_t bins)
+{
     const double least = 1e-4;
     double expected_sum = stats_sum(expected, bins);
     double actual_sum = stats_sum(actual, bins);
@@ -106,7 +113,8 @@ double stats_psi(const double *expected, const double *actual, size_t bins) {
     return sum_value(sum);
 }
 
-double stats_relative_error(const float *a, const double *reference, size_t n) {
+double stats_relative_error(const float *a, const double *reference, size_t n)
+{
     Sum difference = {0};
     Sum norm = {0};
     for (size_t i = 0; i < n; i++) {
@@ -122,7 +130,8 @@ double stats_relative_error(const float *a, const double *reference, size_t n) {
     return numerator / denominator;
 }
 
-double stats_cosine(const float *a, const double *reference, size_t n) {
+double stats_cosine(const float *a, const double *reference, size_t n)
+{
     Sum dot = {0};
     Sum square_a = {0};
     Sum square_b = {0};

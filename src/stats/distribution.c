@@ -1,16 +1,20 @@
 // distribution - the normal and Student distributions: cumulative and quantile functions.
 #include "stats_internal.h"
 
-double stats_normal_cdf(double z) { return 0.5 * erfc(-z * M_SQRT1_2); }
+double stats_normal_cdf(double z)
+{
+    return 0.5 * erfc(-z * M_SQRT1_2);
+}
 
 // P. J. Acklam's rational approximation (relative error 1.15e-9), improved by one Halley step.
-static double acklam(double p) {
-    static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02,
-                               1.383577518672690e+02, -3.066479806614716e+01, 2.506628277459239e+00};
+static double acklam(double p)
+{
+    static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                               1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
     static const double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
                                6.680131188771972e+01, -1.328068155288572e+01};
     static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                               -2.549732539343734e+00, 4.374664141464968e+00, 2.938163982698783e+00};
+                               -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
     static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
                                3.754408661907416e+00};
     if (p < 0.02425) {
@@ -24,7 +28,8 @@ static double acklam(double p) {
            (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-double stats_normal_quantile(double p) {
+double stats_normal_quantile(double p)
+{
     if (!(p >= 0 && p <= 1)) {
         return NAN;
     }
@@ -41,7 +46,8 @@ double stats_normal_quantile(double p) {
 }
 
 // Continued fraction of the incomplete beta function by Lentz's method; converges fast for x below (a + 1) / (a + b + 2).
-static double beta_fraction(double a, double b, double x) {
+static double beta_fraction(double a, double b, double x)
+{
     const double tiny = 1e-300;
     double c = 1;
     double d = 1 - (a + b) * x / (a + 1);
@@ -67,12 +73,14 @@ static double beta_fraction(double a, double b, double x) {
     return h;
 }
 
-static double incomplete_beta(double a, double b, double x) {
+static double incomplete_beta(double a, double b, double x)
+{
     if (x <= 0 || x >= 1) {
         return x <= 0 ? 0 : 1;
     }
     int sign = 0;
-    double front = exp(lgamma_r(a + b, &sign) - lgamma_r(a, &sign) - lgamma_r(b, &sign) + a * log(x) + b * log1p(-x));
+    double front =
+        exp(lgamma_r(a + b, &sign) - lgamma_r(a, &sign) - lgamma_r(b, &sign) + a * log(x) + b * log1p(-x));
     if (x < (a + 1) / (a + b + 2)) {
         return front * beta_fraction(a, b, x) / a;
     }
@@ -80,7 +88,8 @@ static double incomplete_beta(double a, double b, double x) {
 }
 
 // P(T > t) = I_x(v/2, 1/2) / 2 with x = v / (v + t^2), so the quantile is a bisection on x.
-double stats_t_quantile(double confidence, double freedom) {
+double stats_t_quantile(double confidence, double freedom)
+{
     if (!(confidence > 0 && confidence < 1) || !(freedom > 0)) {
         return NAN;
     }

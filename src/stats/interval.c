@@ -2,7 +2,8 @@
 #include "stats_internal.h"
 
 // Batches are consecutive stretches that differ by at most one element; their means are treated as independent.
-void stats_batch_mean(const double *x, size_t n, size_t batches, BatchMean *ret) {
+void stats_batch_mean(const double *x, size_t n, size_t batches, BatchMean *ret)
+{
     *ret = (BatchMean){stats_mean(x, n), NAN, NAN, NAN, batches};
     if (batches < 2 || n < batches) {
         return;
@@ -25,7 +26,8 @@ void stats_batch_mean(const double *x, size_t n, size_t batches, BatchMean *ret)
     ret->upper = ret->mean + half;
 }
 
-void stats_trend(const double *x, size_t n, double confidence, Trend *ret) {
+void stats_trend(const double *x, size_t n, double confidence, Trend *ret)
+{
     *ret = (Trend){NAN, NAN, NAN, NAN};
     if (n < 3) {
         return;

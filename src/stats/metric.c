@@ -11,7 +11,8 @@ const MetricInfo stats_metrics[METRIC_COUNT] = {
     [METRIC_RMSE] = {"rmse", false, true, 0.01, 0.03},
 };
 
-bool stats_find_metric(const char *name, Metric *ret_metric) {
+bool stats_find_metric(const char *name, Metric *ret_metric)
+{
     for (int m = 0; name != NULL && m < METRIC_COUNT; m++) {
         if (strcmp(stats_metrics[m].name, name) == 0) {
             *ret_metric = (Metric)m;
@@ -23,7 +24,8 @@ bool stats_find_metric(const char *name, Metric *ret_metric) {
 
 // Mann-Whitney with ties at one half, from one ascending pass: every positive beats the negatives below its tie group and half
 // of those in it. NaN when a class is missing, a score or weight is NaN, or memory is short.
-static double weighted_auc(const double *score, const double *label01, const double *weight, size_t n) {
+static double weighted_auc(const double *score, const double *label01, const double *weight, size_t n)
+{
     if (stats_any_nan(score, n) || stats_any_nan(label01, n)) {
         return NAN;
     }
@@ -50,16 +52,21 @@ static double weighted_auc(const double *score, const double *label01, const dou
     return pairs > 0 ? sum_value(won) / pairs : NAN;
 }
 
-double stats_auc(const double *score, const double *label01, size_t n) { return weighted_auc(score, label01, NULL, n); }
+double stats_auc(const double *score, const double *label01, size_t n)
+{
+    return weighted_auc(score, label01, NULL, n);
+}
 
-static double probability_loss(double probability) {
+static double probability_loss(double probability)
+{
     if (!(probability >= 0 && probability <= 1)) {
         return NAN;
     }
     return -log(probability < 1e-15 ? 1e-15 : probability);   // a certain error costs 34.5, not infinity
 }
 
-static bool class_of(double target, int classes, int *ret_class) {
+static bool class_of(double target, int classes, int *ret_class)
+{
     if (!(target >= 0 && target < classes) || target != floor(target)) {
         return false;
     }
@@ -68,7 +75,8 @@ static bool class_of(double target, int classes, int *ret_class) {
 }
 
 // Loss of one row, lower is better; NaN when the row is unusable. For METRIC_ACCURACY 1 when right.
-double stats_row_value(Metric metric, Predictions p, size_t row, double target) {
+double stats_row_value(Metric metric, Predictions p, size_t row, double target)
+{
     const double *score = p.score + row * (size_t)p.classes;
     int wanted = 0;
     if (metric == METRIC_RMSE) {
@@ -78,7 +86,8 @@ double stats_row_value(Metric metric, Predictions p, size_t row, double target) 
         return NAN;
     }
     if (metric == METRIC_LOGLOSS) {
-        return p.classes == 1 ? probability_loss(wanted == 1 ? score[0] : 1 - score[0]) : probability_loss(score[wanted]);
+        return p.classes == 1 ? probability_loss(wanted == 1 ? score[0] : 1 - score[0])
+                              : probability_loss(score[wanted]);
     }
     if (stats_any_nan(score, (size_t)p.classes)) {
         return NAN;
@@ -93,7 +102,8 @@ double stats_row_value(Metric metric, Predictions p, size_t row, double target) 
     return best == wanted ? 1 : 0;
 }
 
-double stats_metric(Metric metric, Predictions p, const double *target, const double *weight_or_null) {
+double stats_metric(Metric metric, Predictions p, const double *target, const double *weight_or_null)
+{
     if (p.rows == 0 || p.classes < 1) {
         return NAN;
     }

@@ -10,7 +10,8 @@
 static const double ONE_SIDED_95 = 1.6448536269514722;
 
 // Mid-ranks (1-based) of the rows listed in order[count], ascending; written at rank[row].
-static void midranks(const double *score, const size_t *order, size_t count, double *rank) {
+static void midranks(const double *score, const size_t *order, size_t count, double *rank)
+{
     for (size_t begin = 0, end = 0; begin < count; begin = end) {
         for (end = begin; end < count && score[order[end]] == score[order[begin]]; end++) {
         }
@@ -21,7 +22,8 @@ static void midranks(const double *score, const size_t *order, size_t count, dou
 }
 
 // Placement of each row: the share of the other class it beats (ties half). False when memory is short.
-static bool placements(const double *score, const double *label01, size_t n, double *ret_placement) {
+static bool placements(const double *score, const double *label01, size_t n, double *ret_placement)
+{
     size_t *order = stats_order(score, n);
     size_t *part = malloc(n * sizeof *part);
     double *within = malloc(n * sizeof *within);
@@ -52,7 +54,8 @@ static bool placements(const double *score, const double *label01, size_t n, dou
     return ok;
 }
 
-static double class_error(const double *a, const double *b, const double *label01, size_t n, bool positive) {
+static double class_error(const double *a, const double *b, const double *label01, size_t n, bool positive)
+{
     Sum sum = {0};
     Sum squares = {0};
     double count = 0;
@@ -71,14 +74,16 @@ static double class_error(const double *a, const double *b, const double *label0
     return count < 2 ? NAN : sum_value(squares) / (count - 1) / count;
 }
 
-static double delong_error(Predictions a, Predictions b, const double *label01) {
+static double delong_error(Predictions a, Predictions b, const double *label01)
+{
     size_t n = a.rows;
     double *place_a = malloc(n * sizeof *place_a);
     double *place_b = malloc(n * sizeof *place_b);
     double error = NAN;
     if (place_a != NULL && place_b != NULL && placements(a.score, label01, n, place_a) &&
         placements(b.score, label01, n, place_b)) {
-        error = sqrt(class_error(place_a, place_b, label01, n, true) + class_error(place_a, place_b, label01, n, false));
+        error = sqrt(class_error(place_a, place_b, label01, n, true) +
+                     class_error(place_a, place_b, label01, n, false));
     }
     free(place_a);
     free(place_b);
@@ -86,18 +91,21 @@ static double delong_error(Predictions a, Predictions b, const double *label01) 
 }
 
 // Derivatives of the oriented difference by the two row means, so that its variance is that of one weighted row value.
-static void gradient(Metric metric, double a, double b, double *ret_by_a, double *ret_by_b) {
+static void gradient(Metric metric, double a, double b, double *ret_by_a, double *ret_by_b)
+{
     const MetricInfo *info = &stats_metrics[metric];
     double sign = info->higher_is_better ? 1 : -1;
-    double by_a = info->relative_margin ? 1 / fabs(b) : 1;            // d difference / d a
-    double by_b = info->relative_margin ? -a / (b * fabs(b)) : -1;    // d difference / d b
-    double inner_a = metric == METRIC_RMSE ? 1 / (2 * a) : 1;         // d sqrt(mean) / d mean
+    double by_a = info->relative_margin ? 1 / fabs(b) : 1;           // d difference / d a
+    double by_b = info->relative_margin ? -a / (b * fabs(b)) : -1;   // d difference / d b
+    double inner_a = metric == METRIC_RMSE ? 1 / (2 * a) : 1;        // d sqrt(mean) / d mean
     double inner_b = metric == METRIC_RMSE ? 1 / (2 * b) : 1;
     *ret_by_a = sign * by_a * inner_a;
     *ret_by_b = sign * by_b * inner_b;
 }
 
-static double rows_error(Metric metric, Predictions a, Predictions b, const double *target, double value_a, double value_b) {
+static double rows_error(Metric metric, Predictions a, Predictions b, const double *target, double value_a,
+                         double value_b)
+{
     double by_a = 0;
     double by_b = 0;
     gradient(metric, value_a, value_b, &by_a, &by_b);
@@ -106,7 +114,8 @@ static double rows_error(Metric metric, Predictions a, Predictions b, const doub
     double mean = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < a.rows; i++) {
-            double row = by_a * stats_row_value(metric, a, i, target[i]) + by_b * stats_row_value(metric, b, i, target[i]);
+            double row = by_a * stats_row_value(metric, a, i, target[i]) +
+                         by_b * stats_row_value(metric, b, i, target[i]);
             sum_add(pass == 0 ? &sum : &squares, pass == 0 ? row : (row - mean) * (row - mean));
         }
         mean = sum_value(sum) / (double)a.rows;
@@ -114,7 +123,8 @@ static double rows_error(Metric metric, Predictions a, Predictions b, const doub
     return a.rows < 2 ? NAN : sqrt(sum_value(squares) / (double)(a.rows - 1) / (double)a.rows);
 }
 
-static bool same_scores(Predictions a, Predictions b) {
+static bool same_scores(Predictions a, Predictions b)
+{
     bool same = a.classes == b.classes;
     for (size_t i = 0; same && i < a.rows * (size_t)a.classes; i++) {
         same = a.score[i] == b.score[i];
@@ -122,7 +132,8 @@ static bool same_scores(Predictions a, Predictions b) {
     return same;
 }
 
-static bool same_for_all_rows(Predictions a) {
+static bool same_for_all_rows(Predictions a)
+{
     for (size_t i = (size_t)a.classes; i < a.rows * (size_t)a.classes; i++) {
         if (!(a.score[i] == a.score[i % (size_t)a.classes])) {
             return false;
@@ -131,7 +142,8 @@ static bool same_for_all_rows(Predictions a) {
     return true;
 }
 
-void stats_paired(Metric metric, Predictions a, Predictions b, const double *target, PairedDifference *ret) {
+void stats_paired(Metric metric, Predictions a, Predictions b, const double *target, PairedDifference *ret)
+{
     *ret = (PairedDifference){NAN, NAN, NAN, NAN, NAN, NAN, a.rows, false, false};
     if (a.rows != b.rows || a.rows == 0) {
         return;
@@ -143,8 +155,8 @@ void stats_paired(Metric metric, Predictions a, Predictions b, const double *tar
     double sign = stats_metrics[metric].higher_is_better ? 1 : -1;
     ret->difference = sign * (ret->a - ret->b) / (stats_metrics[metric].relative_margin ? fabs(ret->b) : 1);
     if (isfinite(ret->difference)) {
-        ret->standard_error =
-            metric == METRIC_AUC ? delong_error(a, b, target) : rows_error(metric, a, b, target, ret->a, ret->b);
+        ret->standard_error = metric == METRIC_AUC ? delong_error(a, b, target)
+                                                   : rows_error(metric, a, b, target, ret->a, ret->b);
         ret->lower = ret->difference - ONE_SIDED_95 * ret->standard_error;
         ret->upper = ret->difference + ONE_SIDED_95 * ret->standard_error;
     }

@@ -10,7 +10,8 @@ typedef struct Sum {
     double total, carry;
 } Sum;
 
-static inline void sum_add(Sum *sum, double value) {
+static inline void sum_add(Sum *sum, double value)
+{
     double next = sum->total + value;
     if (fabs(sum->total) >= fabs(value)) {
         sum->carry += (sum->total - next) + value;
@@ -20,7 +21,10 @@ static inline void sum_add(Sum *sum, double value) {
     sum->total = next;
 }
 
-static inline double sum_value(Sum sum) { return isfinite(sum.total) ? sum.total + sum.carry : sum.total; }
+static inline double sum_value(Sum sum)
+{
+    return isfinite(sum.total) ? sum.total + sum.carry : sum.total;
+}
 
 // Row numbers in ascending order of score, equal scores in row order; the caller frees. NULL when out of memory.
 size_t *stats_order(const double *score, size_t n);

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-double stats_sum(const double *x, size_t n) {
+double stats_sum(const double *x, size_t n)
+{
     Sum sum = {0};
     for (size_t i = 0; i < n; i++) {
         sum_add(&sum, x[i]);
@@ -11,9 +12,13 @@ double stats_sum(const double *x, size_t n) {
     return sum_value(sum);
 }
 
-double stats_mean(const double *x, size_t n) { return n == 0 ? NAN : stats_sum(x, n) / (double)n; }
+double stats_mean(const double *x, size_t n)
+{
+    return n == 0 ? NAN : stats_sum(x, n) / (double)n;
+}
 
-double stats_variance(const double *x, size_t n) {
+double stats_variance(const double *x, size_t n)
+{
     if (n < 2) {
         return NAN;
     }
@@ -25,7 +30,8 @@ double stats_variance(const double *x, size_t n) {
     return sum_value(sum) / (double)(n - 1);
 }
 
-bool stats_any_nan(const double *x, size_t n) {
+bool stats_any_nan(const double *x, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
         if (isnan(x[i])) {
             return true;
@@ -39,7 +45,8 @@ typedef struct Keyed {
     size_t row;
 } Keyed;
 
-static int compare_keyed(const void *a, const void *b) {
+static int compare_keyed(const void *a, const void *b)
+{
     const Keyed *x = a;
     const Keyed *y = b;
     if (x->score != y->score) {
@@ -48,7 +55,8 @@ static int compare_keyed(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-size_t *stats_order(const double *score, size_t n) {
+size_t *stats_order(const double *score, size_t n)
+{
     Keyed *keyed = n > SIZE_MAX / sizeof *keyed ? NULL : malloc((n + (n == 0)) * sizeof *keyed);
     size_t *order = keyed == NULL ? NULL : malloc((n + (n == 0)) * sizeof *order);
     if (order != NULL) {
@@ -64,13 +72,15 @@ size_t *stats_order(const double *score, size_t n) {
     return order;
 }
 
-static int compare_double(const void *a, const void *b) {
+static int compare_double(const void *a, const void *b)
+{
     double x = *(const double *)a;
     double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-double stats_quantile(double *x, size_t n, double q) {
+double stats_quantile(double *x, size_t n, double q)
+{
     if (n == 0 || !(q >= 0 && q <= 1) || stats_any_nan(x, n)) {
         return NAN;
     }

@@ -1,1 +1,0 @@
-typedef int ledger_placeholder;

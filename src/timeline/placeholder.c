@@ -1,1 +1,0 @@
-typedef int timeline_placeholder;
