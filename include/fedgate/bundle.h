@@ -12,6 +12,8 @@
 
 typedef enum ReleaseKind { RELEASE_MODEL, RELEASE_BASELINE } ReleaseKind;
 const char *release_kind_name(ReleaseKind kind);   // "release", "baseline"
+bool release_find_kind(const char *name, ReleaseKind *ret_kind);
+bool release_is_version(const char *text);   // identity's shape, or a plain name for a named baseline; safe in paths
 
 typedef struct ReleaseCheck {
     bool manifest_read, files_complete, digests_match;   // files_complete: set of files == set in the manifest, plain files only

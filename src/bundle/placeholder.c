@@ -1,1 +1,0 @@
-typedef int bundle_placeholder;
