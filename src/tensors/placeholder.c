@@ -1,1 +1,0 @@
-typedef int tensors_placeholder;
