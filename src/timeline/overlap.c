@@ -66,7 +66,7 @@ static int compare_mark(const void *a, const void *b)
 
 // Windows from the marks, in step order; *ret_steps must hold one entry per span. A window that would end before it begins
 // (a later step marked earlier) breaks causality.
-static size_t cut_windows(const Timeline *timeline, Span *marks, StepOverlap *steps, TimelineTrust *trust)
+static size_t cut_windows(const Timeline *timeline, Span *marks, StepOverlap *steps, int64_t *ret_disorder)
 {
     const Span *spans = timeline_spans(timeline);
     size_t count = 0;
@@ -88,7 +88,7 @@ static size_t cut_windows(const Timeline *timeline, Span *marks, StepOverlap *st
         bool followed = next < count && marks[next].step == marks[i].step + 1;
         int64_t end = followed ? marks[next].begin : marks[i].end;
         if (followed && end < marks[i].begin) {
-            trust->causality++;
+            (*ret_disorder)++;
         } else if (end > marks[i].begin) {
             steps[kept++] = (StepOverlap){
                 .index = marks[i].step, .begin_ns = marks[i].begin, .length_ns = end - marks[i].begin};
@@ -209,8 +209,9 @@ bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t 
     int64_t *lengths = malloc((spans + 1) * sizeof *lengths);
     bool ok = work_init(timeline, &work) && steps != NULL && marks != NULL && lengths != NULL;
     if (ok) {
-        timeline_check_trust(timeline, ret_trust);
-        size_t count = cut_windows(timeline, marks, steps, ret_trust);
+        int64_t disorder = 0;
+        size_t count = cut_windows(timeline, marks, steps, &disorder);
+        timeline_check_trust(timeline, disorder, ret_trust);
         qsort(steps, count, sizeof *steps, compare_begin);
         if (count > 0) {
             find_gaps(steps, count, median_length(steps, count, lengths), &work);

@@ -9,9 +9,9 @@ static bool begins_before_cause(const Span *span)
     return span->end < span->begin || (span->launched_ns > 0 && span->begin < span->launched_ns);
 }
 
-void timeline_check_trust(const Timeline *timeline, TimelineTrust *ret_trust)
+void timeline_check_trust(const Timeline *timeline, int64_t marks_out_of_order, TimelineTrust *ret_trust)
 {
-    *ret_trust = (TimelineTrust){.dropped = timeline_dropped(timeline)};
+    *ret_trust = (TimelineTrust){.dropped = timeline_dropped(timeline), .causality = marks_out_of_order};
     const Span *spans = timeline_spans(timeline);
     for (size_t i = 0; i < timeline_count(timeline); i++) {
         if (!span_is_device_work(&spans[i])) {
@@ -29,7 +29,7 @@ void timeline_check_trust(const Timeline *timeline, TimelineTrust *ret_trust)
     } doubts[] = {
         {ret_trust->dropped, "records were dropped"},
         {ret_trust->zero_timestamps, "device operations have no timestamp"},
-        {ret_trust->causality, "device operations begin before their launch or end before they begin"},
+        {ret_trust->causality, "operations or marks begin before their cause or end before they begin"},
     };
     for (size_t i = 0; i < sizeof doubts / sizeof doubts[0] && ret_trust->reason[0] == '\0'; i++) {
         if (doubts[i].count != 0) {
