@@ -1,5 +1,6 @@
-// plan.h - pure arithmetic before the run: memory ledger, roofline, window forecast. Needs no GPU, no clock, no files.
+// plan.h - arithmetic before the run: memory ledger, roofline, window forecast. Needs no GPU, no clock, no data.
 //
+// Pure but for plan_zone, which asks the machine for its time zone when the configuration names none.
 // GB = 1e9 bytes. The worked figures of brief.md ("tables a reader can check by hand") are tests of this module.
 #ifndef FEDGATE_PLAN_H
 #define FEDGATE_PLAN_H
@@ -32,6 +33,7 @@ typedef struct MemoryPlan {
     bool resident[PLAN_BLOCKS];             // cumulative activations up to this block stay inside available
     char refusal[256];                      // why it does not fit, with both figures; empty when it fits
 } MemoryPlan;
+// shape NULL: everything from memory.state and memory.per_sample (ERROR_CONFIG when they are not given).
 // Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when it does not
 // divide the batch or does not fit). Options memory.*, device.memory, train.batch, train.microbatch.
 WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan, Error *error);
@@ -53,6 +55,7 @@ typedef struct Roofline {
     double peak_flops, bandwidth, ridge;   // ridge = peak / bandwidth, 0 when the bandwidth is unknown
     double attainable;         // FLOP/s
     bool memory_bound;
+    int64_t rows, in, out, element_bytes;  // of plan_roofline_layer; 0 otherwise
 } Roofline;
 // One dense layer rows x in -> out: flop = 2 rows in out; bytes = (rows in + in out + rows out) x element.
 void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops, double bandwidth, Roofline *ret);
@@ -71,12 +74,20 @@ typedef struct WindowForecast {
 // evaluation and ship still to come. blocks >= 1 (BUG otherwise).
 void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left, double fixed_seconds,
                  int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio, WindowForecast *ret);
+// The owner's zone: window.zone, else the system's (/etc/localtime, then /etc/timezone), else UTC.
+enum { PLAN_ZONE_SIZE = 64 };
+void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE]);
 // Deadline of a night starting now: next HH:MM of the zone, and start + window.length when that is earlier.
+// ret_slot is the local date of the named HH:MM, also when window.length ends the night earlier: a second start of one night finds its slot.
 WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns, char ret_slot[static 11], Error *error);
 
 // -- text of a plan with its substitutions, as `fedgate plan` prints it, and as JSON
 typedef struct NightPlan { MemoryPlan memory; Roofline roofline; bool has_roofline; char precision[8]; char peak_source[128];
     Roofline layers[PLAN_BLOCKS]; size_t layer_count; int64_t steps, epochs; double step_flop; double forecast_seconds; int64_t deadline_wall_ns; } NightPlan;
+// Memory, roofline, layers and step_flop from the options and, unless NULL, a shape; the rest of the plan is zero for the caller to fill.
+// Peaks: device.peak_flops and device.bandwidth when declared, else `peak` (a table row, or a bound the caller computed), else none.
+// The roofline is of the example layer (plan.intensity_*) when that is given, else of a whole training step.
+WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes, const DevicePeak *peak, NightPlan *ret_plan, Error *error);
 void plan_print(const NightPlan *plan, const Config *config, Text *out);
 Json *plan_to_json(const NightPlan *plan);
 
