@@ -35,7 +35,8 @@ WARN_UNUSED Spool *spool_open(const char *home, const char *run, const char *ver
 WARN_UNUSED bool spool_append(Spool *spool, TelemetryKind kind, const Json *payload, Error *error);   // syncs when a second has passed
 WARN_UNUSED bool spool_sync(Spool *spool, Error *error);
 int64_t spool_rows(const Spool *spool);      // rows in the file
-int64_t spool_dropped(const Spool *spool);   // thinned
+int64_t spool_dropped(const Spool *spool);   // thinned; kept in the file, so a resumed run goes on counting
+int64_t spool_torn_bytes(const Spool *spool);   // cut from torn tails over the run's whole life
 void spool_close(Spool *spool);
 OWNED_RELEASE(Spool, spool_close)
 
