@@ -1,1 +1,0 @@
-typedef int input_placeholder;
