@@ -1,0 +1,297 @@
+// child - steps 5 to 8 in a process of their own: rehearse, parity, train, evaluate.
+//
+// The child reports JSON lines on a pipe: {"event": "begin" | "end" | "progress" | "row" | "refused" | "error" | "done", ...}, each with the
+// time that passed since its start, so that the parent's simulated clock keeps step. What it made lies in the run directory:
+// child-evidence.json, candidate/, checkpoints/, timeline.json. A refusal (budget, window) is not an error: evidence says it.
+#include "night_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void child_report(Child *child, Json *message)
+{
+    SCOPED_TEXT line;
+    text_init(&line, 60000);
+    json_put_integer(message, "elapsed_ns", clock_monotonic_ns(child->night->clock));
+    json_write(message, JSON_COMPACT, &line);
+    text_add_char(&line, '\n');
+    Error ignored = ERROR_INIT;
+    if (!line.failed && !file_write_all(child->report_fd, line.data, line.length, &ignored))
+        child->stop_for_signal = true;   // nobody listens any more: stop at the next step
+    json_free(message);
+}
+
+static void report_event(Child *child, const char *event, const char *name, double seconds)
+{
+    Json *message = json_make_object();
+    json_put_text(message, "event", event);
+    json_put_text(message, "name", name);
+    if (!isnan(seconds))
+        json_put_number(message, "seconds", seconds);
+    child_report(child, message);
+}
+
+// -- window
+
+static void note_forecast(Child *child, int64_t step, const WindowForecast *forecast)
+{
+    Json *window = night_section(child->evidence, "window");
+    if (!json_is_array(json_get(window, "forecasts")))
+        json_put(window, "forecasts", json_make_array());
+    Json *forecasts = (Json *)(uintptr_t)json_get(window, "forecasts");
+    if (json_count(forecasts) > 2000)
+        return;
+    Json *entry = json_make_object();
+    char text[CLOCK_TIME_SIZE];
+    json_put_integer(entry, "at_step", step);
+    night_time(child->night, forecast->end_wall_ns, text);
+    json_put_text(entry, "end", text);
+    night_time(child->night, forecast->end_upper_wall_ns, text);
+    json_put_text(entry, "end_upper", text);
+    json_put_bool(entry, "inside", forecast->inside);
+    json_add(forecasts, entry);
+}
+
+// Expected end from the blocks seen so far; false when the night cannot finish: then training stops here.
+static bool forecast_window(Child *child, int64_t step, int64_t planned)
+{
+    Night *night = child->night;
+    int64_t now = clock_wall_ns(night->clock);
+    if (now >= night->deadline_wall_ns)
+        return false;
+    if (child->block_count == 0)
+        return true;
+    WindowForecast forecast;
+    plan_window(child->blocks, child->block_count, child->block_steps, planned - step, 1.0, now, night->deadline_wall_ns,
+                config_real(night->config, "window.margin"), &forecast);
+    if (child->block_count < 3 && forecast.end_wall_ns <= night->deadline_wall_ns)
+        forecast.inside = true;   // an interval from one or two blocks says nothing yet; the expected end still binds
+    note_forecast(child, step, &forecast);
+    return forecast.end_wall_ns <= night->deadline_wall_ns;
+}
+
+static void send_window_row(Child *child, const TrainProgress *progress)
+{
+    Json *row = json_make_object(), *message = json_make_object();
+    json_put_integer(row, "first_step", progress->step - progress->block_steps);
+    json_put_integer(row, "steps", progress->block_steps);
+    json_put_integer(row, "wall_ns", (int64_t)llround(progress->block_seconds * 1e9));
+    json_put_integer(row, "wait_ns", progress->wait_ns);
+    json_put_integer(row, "exposed_copy_ns", progress->exposed_copy_ns);
+    json_put_integer(row, "compute_ns", progress->compute_ns);
+    json_put_integer(row, "rest_ns", progress->rest_ns);
+    json_put_number(row, "loss", progress->train_loss);
+    json_put_number(row, "samples_per_second", progress->samples_per_second);
+    json_put_integer(row, "live_bytes", progress->live_bytes);
+    json_put_text(message, "event", "row");
+    json_put_integer(message, "kind", TELEMETRY_STEP_WINDOW);
+    json_put(message, "payload", row);
+    child_report(child, message);
+}
+
+static bool watch_training(void *context, const TrainProgress *progress)
+{
+    Child *child = context;
+    Night *night = child->night;
+    if (progress->block_steps > 0) {
+        if (child->block_count == sizeof child->blocks / sizeof child->blocks[0]) {   // halve: pairs of blocks become one
+            for (size_t i = 0; i < child->block_count / 2; i++)
+                child->blocks[i] = child->blocks[2 * i] + child->blocks[2 * i + 1];
+            child->block_count /= 2;
+            child->block_steps *= 2;
+        }
+        child->blocks[child->block_count++] = progress->block_seconds * (double)child->block_steps / (double)progress->block_steps;
+        send_window_row(child, progress);
+    }
+    bool finishes = forecast_window(child, progress->step, progress->planned_steps);
+    Json *message = json_make_object();
+    json_put_text(message, "event", "progress");
+    json_put_integer(message, "step", progress->step);
+    json_put_integer(message, "planned_steps", progress->planned_steps);
+    json_put_integer(message, "epoch", progress->epoch);
+    json_put_text(message, "night_step", "train");
+    json_put_integer(message, "night_step_number", 7);
+    json_put_integer(message, "night_steps", NIGHT_STEPS);
+    json_put_number(message, "train_loss", progress->train_loss);
+    json_put_number(message, "validation_loss", progress->validation_loss);
+    json_put_number(message, "wait_ratio", progress->wait_ratio);
+    json_put_number(message, "hidden_ratio", progress->hidden_ratio);
+    json_put_number(message, "samples_per_second", progress->samples_per_second);
+    double mean = child->block_count == 0 ? 0 : stats_mean(child->blocks, child->block_count) / (double)child->block_steps;
+    char text[CLOCK_TIME_SIZE];
+    night_time(night, clock_wall_ns(night->clock) + (int64_t)(mean * (double)(progress->planned_steps - progress->step) * 1e9), text);
+    json_put_text(message, "forecast_end", text);
+    night_time(night, night->deadline_wall_ns, text);
+    json_put_text(message, "deadline", text);
+    child_report(child, message);
+    child->stop_for_window = !finishes;
+    child->stop_for_signal = child->stop_for_signal || night_interrupted();
+    return finishes && !child->stop_for_signal;
+}
+
+// -- the four steps
+
+static bool child_rehearse(void *context, Error *error)
+{
+    Child *child = context;
+    Night *night = child->night;
+    child->context_bytes = process_resident_bytes();
+    child->device = device_open(config_text(night->config, "device.backend"), (int)config_integer(night->config, "device.threads"),
+                                night->clock, night->ledger, error);
+    char checkpoints[FILE_PATH_SIZE];
+    if (child->device == NULL || !night_file(night, "checkpoints", checkpoints, error))
+        return false;
+    TrainerSpec spec = {.config = night->config, .dataset = night->dataset, .maps = night->maps, .device = child->device,
+                        .clock = night->clock, .ledger = night->ledger, .checkpoints = checkpoints,
+                        .microbatch = night->plan.memory.microbatch, .watch = watch_training, .watch_context = child};
+    child->trainer = trainer_open(&spec, error);
+    if (child->trainer == NULL)
+        return false;
+    return trainer_rehearse(child->trainer, child->evidence, error);
+}
+
+static bool child_parity(void *context, Error *error)
+{
+    Child *child = context;
+    return trainer_probe_reference(child->trainer, child->evidence, error);
+}
+
+static bool child_train(void *context, Error *error)
+{
+    Child *child = context;
+    Night *night = child->night;
+    char trace[FILE_PATH_SIZE], candidate[FILE_PATH_SIZE];
+    child->block_steps = config_integer(night->config, "telemetry.window");
+    if (!night_file(night, "timeline.json", trace, error) || !night_file(night, "candidate", candidate, error) ||
+        !trainer_train(child->trainer, trace, &child->result, child->evidence, error))
+        return false;
+    const TrainResult *result = &child->result;
+    bool limited = result->stopped_early && !child->stop_for_window && !child->stop_for_signal;
+    Json *window = night_section(child->evidence, "window");
+    json_put_integer(window, "planned_steps", result->planned_steps);
+    json_put_integer(window, "done_steps", result->steps);
+    json_put_bool(window, "stopped_early", result->stopped_early);
+    json_put_text(window, "end_reason", child->stop_for_window ? "deadline" : limited ? "time_limit"
+                                        : result->steps < result->planned_steps ? "patience" : "planned");
+    json_put_integer(child->evidence, "resumed_from_step", result->resumed_from);
+    if (child->stop_for_signal)
+        return FAIL(error, ERROR_BUSY, 0, "stopped by a signal at step %lld; a checkpoint was saved", (long long)result->steps);
+    if (result->stopped_early)
+        return true;
+    if (!trainer_replay(child->trainer, child->evidence, error))
+        return false;
+    child->model = trainer_model(child->trainer, error);
+    return child->model != NULL && file_remove_tree(candidate, error) && file_make_directory(candidate, 0750, error) &&
+           model_save(child->model, candidate, error);
+}
+
+static bool child_evaluate_step(void *context, Error *error)
+{
+    Child *child = context;
+    return child->result.stopped_early || child_evaluate(child, error);
+}
+
+static const struct { const char *name; bool (*run)(void *, Error *); } child_steps[] = {
+    {"rehearse", child_rehearse},
+    {"parity", child_parity},
+    {"train", child_train},
+    {"evaluate", child_evaluate_step},
+};
+
+// -- what the process as a whole used, beside the accounts
+
+static void note_process(Child *child)
+{
+    Night *night = child->night;
+    Json *memory = night_section(child->evidence, "memory");
+    LedgerAccount accounts[LEDGER_ACCOUNTS];
+    size_t count = ledger_accounts(night->ledger, accounts);
+    int64_t accounted = 0;
+    for (size_t i = 0; i < count; i++)
+        accounted += accounts[i].peak_bytes;
+    int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - accounted;
+    json_put_integer(memory, "process_peak_bytes", peak);
+    json_put_integer(memory, "context_bytes", child->context_bytes);
+    json_put_integer(memory, "unexplained_bytes", unexplained > 0 ? unexplained : 0);
+    Json *window = night_section(child->evidence, "window");
+    json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));
+    json_put_integer(window, "deadline_wall_ns", night->deadline_wall_ns);
+}
+
+// Over the budget is what the memory judge is for: the evidence says so and the night goes on to it.
+static bool refused_by_memory(Child *child, const Error *error)
+{
+    if (error->kind != ERROR_MEMORY)
+        return false;
+    Json *memory = night_section(child->evidence, "memory");
+    json_put_text(memory, "refusal", error->message);
+    if (!json_is_object(json_get(memory, "rehearsal"))) {
+        Json *rehearsal = night_section(memory, "rehearsal");
+        json_put_bool(rehearsal, "ok", false);
+        json_put_integer(rehearsal, "peak_bytes", ledger_peak(child->night->ledger, LEDGER_DEVICE));
+    }
+    report_event(child, "refused", error->message, (double)NAN);
+    return true;
+}
+
+static bool run_child_steps(Child *child, Error *error)
+{
+    for (size_t i = 0; i < sizeof child_steps / sizeof child_steps[0]; i++) {
+        report_event(child, "begin", child_steps[i].name, (double)NAN);
+        int64_t begun = clock_monotonic_ns(child->night->clock);
+        bool done = child_steps[i].run(child, error);
+        report_event(child, done ? "end" : "failed", child_steps[i].name,
+                     (double)(clock_monotonic_ns(child->night->clock) - begun) / 1e9);
+        if (!done)
+            return refused_by_memory(child, error);
+    }
+    return true;
+}
+
+static void report_error(Child *child, const Error *error)
+{
+    Json *message = json_make_object();
+    json_put_text(message, "event", "error");
+    json_put_integer(message, "kind", error->kind);
+    json_put_integer(message, "code", error->code);
+    json_put_text(message, "message", error->message);
+    json_put_text(message, "hint", error->hint);
+    json_put_text(message, "origin", error->origin);
+    child_report(child, message);
+}
+
+int night_child_main(void *context, int report_fd)
+{
+    Child *child = calloc(1, sizeof *child);
+    if (child == NULL)
+        return 69;
+    *child = (Child){.night = context, .report_fd = report_fd, .evidence = json_make_object()};
+    night_watch_signals();   // a fork gets default signals; ours stop at the next step with a checkpoint
+    Error error = ERROR_INIT;
+    bool done = run_child_steps(child, &error);
+    if (done) {
+        note_process(child);
+        Json *result = night_section(child->evidence, "train_result");
+        json_put_integer(result, "steps", child->result.steps);
+        json_put_integer(result, "planned_steps", child->result.planned_steps);
+        json_put_integer(result, "epochs", child->result.epochs);
+        json_put_integer(result, "resumed_from", child->result.resumed_from);
+        json_put_number(result, "best_validation_loss", child->result.best_validation_loss);
+        json_put_number(result, "train_seconds", child->result.train_seconds);
+        json_put_integer(result, "samples", child->result.samples);
+        json_put_integer(result, "peak_bytes", child->result.peak_bytes);
+        done = night_save(child->night, "child-evidence.json", child->evidence, &error);
+    }
+    if (done)
+        report_event(child, "done", "", (double)NAN);
+    else
+        report_error(child, &error);
+    int code = done ? 0 : error_exit_code(error.kind);
+    model_free(child->model);
+    trainer_free(child->trainer);
+    device_close(child->device);
+    json_free(child->evidence);
+    free(child);
+    return code;
+}

@@ -1,0 +1,382 @@
+// evaluate - step 8: the candidate, the rule, the statistical baseline and what is live, on the same test rows.
+//
+// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality, prediction, latency.
+#include "night_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODEL_CANDIDATE, MODEL_PRIOR, MODEL_RULE, MODEL_LINEAR, MODEL_LIVE, MODEL_COUNT };
+static const char *const model_names[MODEL_COUNT] = {"candidate", "prior", "rule", "linear", "live"};
+
+typedef struct Scores {
+    bool present;
+    double *test, *validation;   // [rows x width]
+    double utility;
+    char version[VERSION_SIZE];
+} Scores;
+
+typedef struct Evaluation {
+    Child *child;
+    Night *night;
+    Metric metric;
+    bool binary, regression;
+    int width;                   // scores per row
+    Table test, validation;      // in the candidate's maps
+    Scores models[MODEL_COUNT];
+    const char *live_kind;
+} Evaluation;
+
+static double *new_scores(const Evaluation *e, size_t rows)
+{
+    return calloc(rows * (size_t)e->width + 1, sizeof(double));
+}
+
+static bool begin_scores(Evaluation *e, int which, Error *error)
+{
+    Scores *scores = &e->models[which];
+    scores->test = new_scores(e, e->test.rows);
+    scores->validation = new_scores(e, e->validation.rows);
+    if (scores->test == NULL || scores->validation == NULL)
+        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the scores of model '%s'", model_names[which]);
+    return true;
+}
+
+static bool score_candidate(Evaluation *e, Error *error)
+{
+    Scores *scores = &e->models[MODEL_CANDIDATE];
+    double mean = 0, deviation = 1;
+    maps_target(e->night->maps, &mean, &deviation);
+    scores->present = begin_scores(e, MODEL_CANDIDATE, error) &&
+                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->test, mean, deviation, scores->test, error) &&
+                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->validation, mean, deviation,
+                                    scores->validation, error);
+    return scores->present && text_copy(scores->version, sizeof scores->version, e->night->version);
+}
+
+static bool score_baseline(Evaluation *e, const Baseline *baseline, int which, const Table *test, const Table *validation, Error *error)
+{
+    Scores *scores = &e->models[which];
+    if (baseline == NULL)
+        return true;
+    scores->present = begin_scores(e, which, error) &&
+                      baseline_predict(baseline, e->night->dataset, SPLIT_TEST, test, scores->test, error) &&
+                      baseline_predict(baseline, e->night->dataset, SPLIT_VALIDATION, validation, scores->validation, error);
+    return scores->present || error_prefix(error, "baseline '%s'", model_names[which]);
+}
+
+// The live release scores the same rows through its own maps, as it would in service.
+static bool score_live_model(Evaluation *e, const char *directory, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!file_join(path, directory, "maps.json", error))
+        return false;
+    OWNED(Json, json_free) *json = json_read_file(path, NIGHT_JSON_MAX, error);
+    OWNED(Maps, maps_free) *maps = json == NULL ? NULL : maps_from_json(json, error);
+    OWNED(Model, model_free) *model = maps == NULL ? NULL : model_load(directory, error);
+    Table test = {0}, validation = {0};
+    double mean = 0, deviation = 1;
+    if (model == NULL)
+        return false;
+    maps_target(maps, &mean, &deviation);
+    Scores *scores = &e->models[MODEL_LIVE];
+    bool done = dataset_decode(e->night->dataset, maps, SPLIT_TEST, e->night->ledger, &test, error) &&
+                dataset_decode(e->night->dataset, maps, SPLIT_VALIDATION, e->night->ledger, &validation, error) &&
+                begin_scores(e, MODEL_LIVE, error) &&
+                model_predict(model, e->child->device, e->night->ledger, &test, mean, deviation, scores->test, error) &&
+                model_predict(model, e->child->device, e->night->ledger, &validation, mean, deviation, scores->validation, error);
+    table_done(&test);
+    table_done(&validation);
+    scores->present = done;
+    return done;
+}
+
+static bool score_live(Evaluation *e, Json *invalid, Error *error)
+{
+    Night *night = e->night;
+    e->live_kind = !night->has_head ? "none" : night->head.to_kind == RELEASE_BASELINE ? "baseline" : "release";
+    if (strcmp(e->live_kind, "release") != 0)
+        return true;
+    char directory[FILE_PATH_SIZE];
+    Error failed = ERROR_INIT;
+    if (!registry_current_path(night->registry, directory, error) ||
+        !text_copy(e->models[MODEL_LIVE].version, sizeof e->models[MODEL_LIVE].version, night->head.to))
+        return false;
+    if (score_live_model(e, directory, &failed))
+        return true;
+    SCOPED_TEXT reason;   // it cannot score tonight's rows: the comparison is void, which the judge must know
+    text_init(&reason, 2000);
+    text_add_format(&reason, "live version '%s' cannot score these rows: %s", night->head.to, failed.message);
+    json_add_text(invalid, text_string(&reason));
+    e->models[MODEL_LIVE].present = false;
+    return true;
+}
+
+static Predictions predictions(const Evaluation *e, const double *score, size_t rows)
+{
+    return (Predictions){.score = score, .rows = rows, .classes = e->width};
+}
+
+static double threshold_of(const Evaluation *e, const Scores *scores)
+{
+    double declared = config_real(e->night->config, "quality.threshold");
+    if (declared >= 0)
+        return declared;
+    return stats_best_threshold(scores->validation, e->validation.target, e->validation.rows,
+                                config_real(e->night->config, "quality.benefit_tp"), config_real(e->night->config, "quality.cost_fp"));
+}
+
+static void put_model(Evaluation *e, Json *models, int which)
+{
+    Scores *scores = &e->models[which];
+    Json *entry = json_make_object();
+    if (scores->version[0] != '\0')
+        json_put_text(entry, "version", scores->version);
+    Predictions p = predictions(e, scores->test, e->test.rows);
+    for (int m = 0; m < METRIC_COUNT; m++) {
+        bool defined = e->regression ? m == METRIC_RMSE : e->binary ? m != METRIC_RMSE : m == METRIC_LOGLOSS || m == METRIC_ACCURACY;
+        if (defined)
+            json_put_number(entry, stats_metrics[m].name, stats_metric((Metric)m, p, e->test.target, NULL));
+    }
+    if (e->binary) {
+        scores->utility = stats_utility(scores->test, e->test.target, e->test.rows, threshold_of(e, scores),
+                                        config_real(e->night->config, "quality.benefit_tp"), config_real(e->night->config, "quality.cost_fp"));
+        json_put_number(entry, "utility", scores->utility);
+    }
+    json_put(models, model_names[which], entry);
+}
+
+static Json *pair_json(const PairedDifference *pair)
+{
+    Json *json = json_make_object();
+    json_put_number(json, "value_a", pair->a);
+    json_put_number(json, "value_b", pair->b);
+    json_put_number(json, "difference", pair->difference);
+    json_put_number(json, "standard_error", pair->standard_error);
+    json_put_number(json, "lower", pair->lower);
+    json_put_number(json, "upper", pair->upper);
+    json_put_integer(json, "rows", (int64_t)pair->rows);
+    json_put_bool(json, "identical", pair->identical);
+    json_put_bool(json, "constant", pair->constant);
+    return json;
+}
+
+static void put_pair(Evaluation *e, Json *pairs, int which)
+{
+    PairedDifference pair = {0};
+    const Scores *candidate = &e->models[MODEL_CANDIDATE], *other = &e->models[which];
+    stats_paired(e->metric, predictions(e, candidate->test, e->test.rows), predictions(e, other->test, e->test.rows), e->test.target, &pair);
+    Json *json = pair_json(&pair);
+    json_put_text(json, "against", model_names[which]);
+    json_put_text(json, "margin_kind", stats_metrics[e->metric].relative_margin ? "relative" : "absolute");
+    if (e->binary) {
+        json_put_number(json, "utility_a", candidate->utility);
+        json_put_number(json, "utility_b", other->utility);
+    }
+    json_add(pairs, json);
+}
+
+// -- slices: every value of every declared column; the judge says which are large enough
+
+static bool put_slice(Evaluation *e, Json *slices, const char *column, const Column *values, int32_t code, Error *error)
+{
+    int reference = e->models[MODEL_LIVE].present ? MODEL_LIVE : MODEL_LINEAR;
+    size_t rows = 0, width = (size_t)e->width, positives = 0;
+    for (size_t i = 0; i < values->rows; i++)
+        rows += values->codes[i] == code;
+    double *a = calloc(rows * width + 1, sizeof *a), *b = calloc(rows * width + 1, sizeof *b), *target = calloc(rows + 1, sizeof *target);
+    bool allocated = a != NULL && b != NULL && target != NULL;
+    if (allocated && rows > 0) {
+        size_t k = 0;
+        for (size_t i = 0; i < values->rows; i++) {
+            if (values->codes[i] != code)
+                continue;
+            memcpy(a + k * width, e->models[MODEL_CANDIDATE].test + i * width, width * sizeof *a);
+            memcpy(b + k * width, e->models[reference].test + i * width, width * sizeof *b);
+            target[k] = e->test.target[i];
+            positives += target[k] == 1.0;
+            k++;
+        }
+        PairedDifference pair = {0};
+        stats_paired(e->metric, predictions(e, a, rows), predictions(e, b, rows), target, &pair);
+        Json *json = json_make_object();
+        json_put_text(json, "column", column);
+        json_put_text(json, "value", values->names[code]);
+        json_put_integer(json, "rows", (int64_t)rows);
+        if (e->binary)
+            json_put_integer(json, "positives", (int64_t)positives);
+        json_put_number(json, "candidate", pair.a);
+        json_put_number(json, "reference", pair.b);
+        json_put_text(json, "reference_name", model_names[reference]);
+        json_put_number(json, "difference", pair.difference);
+        json_put_number(json, "lower", pair.lower);
+        json_put_number(json, "upper", pair.upper);
+        json_add(slices, json);
+    }
+    free(a);
+    free(b);
+    free(target);
+    return allocated || FAIL(error, ERROR_MEMORY, 0, "could not allocate a slice of column '%s'", column);
+}
+
+static bool put_slices(Evaluation *e, Json *slices, Error *error)
+{
+    for (size_t c = 0; c < config_list_count(e->night->config, "quality.slices"); c++) {
+        const char *name = config_list_text(e->night->config, "quality.slices", c);
+        Column values = {0};
+        if (!dataset_column(e->night->dataset, SPLIT_TEST, name, &values, error))
+            return error_prefix(error, "slice column '%s'", name);
+        bool done = true;
+        for (size_t code = 0; done && code < values.name_count; code++)
+            done = put_slice(e, slices, name, &values, (int32_t)code, error);
+        column_done(&values);
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+// -- what people want to see beside the decision
+
+static void put_calibration(Evaluation *e, Json *quality)
+{
+    const Scores *candidate = &e->models[MODEL_CANDIDATE];
+    Calibration calibration;
+    stats_calibration(candidate->test, e->test.target, e->test.rows, &calibration);
+    Json *json = json_make_object(), *bins = json_make_array();
+    json_put_number(json, "ece", calibration.ece);
+    for (int b = 0; b < CALIBRATION_BINS; b++) {
+        Json *bin = json_make_object();
+        json_put_number(bin, "mean_score", calibration.mean_score[b]);
+        json_put_number(bin, "positive_rate", calibration.positive_rate[b]);
+        json_put_integer(bin, "rows", (int64_t)calibration.rows[b]);
+        json_add(bins, bin);
+    }
+    json_put(json, "bins", bins);
+    json_put(quality, "calibration", json);
+    json_put_number(quality, "threshold", threshold_of(e, candidate));
+}
+
+enum { PREDICTION_BINS = 10 };
+
+// Distribution of the candidate's scores on test rows: ten equal bins of [0, 1], or of the range for regression.
+static void put_distribution(Evaluation *e)
+{
+    const double *score = e->models[MODEL_CANDIDATE].test;
+    double low = 0, high = 1;
+    if (e->regression) {
+        low = high = score[0];
+        for (size_t i = 0; i < e->test.rows; i++) {
+            low = fmin(low, score[i]);
+            high = fmax(high, score[i]);
+        }
+    }
+    int64_t rows[PREDICTION_BINS] = {0}, positives[PREDICTION_BINS] = {0};
+    for (size_t i = 0; i < e->test.rows; i++) {
+        double position = high > low ? (score[i * (size_t)e->width] - low) / (high - low) * PREDICTION_BINS : 0;
+        int bin = position >= PREDICTION_BINS ? PREDICTION_BINS - 1 : position > 0 ? (int)position : 0;
+        rows[bin]++;
+        positives[bin] += e->test.target[i] == 1.0;
+    }
+    Json *bins = json_make_array();
+    for (int b = 0; b < PREDICTION_BINS; b++) {
+        Json *bin = json_make_object();
+        json_put_text(bin, "model", "candidate");
+        json_put_integer(bin, "bin", b);
+        json_put_number(bin, "low", low + (high - low) * b / PREDICTION_BINS);
+        json_put_number(bin, "high", low + (high - low) * (b + 1) / PREDICTION_BINS);
+        json_put_integer(bin, "rows", rows[b]);
+        json_put_integer(bin, "positives", positives[b]);
+        json_add(bins, bin);
+    }
+    json_put(night_section(e->child->evidence, "prediction"), "bins", bins);
+}
+
+// Scoring one row at a time, as a service would.
+static bool put_latency(Evaluation *e, Error *error)
+{
+    enum { CALLS = 200 };
+    double ns[CALLS], score[256], mean = 0, deviation = 1;
+    size_t calls = e->test.rows < CALLS ? e->test.rows : CALLS;
+    maps_target(e->night->maps, &mean, &deviation);
+    if (e->width > 256)
+        return true;
+    for (size_t i = 0; i < calls; i++) {
+        Table row = {.rows = 1, .numeric = e->test.numeric, .categorical = e->test.categorical, .x = e->test.x + i * e->test.numeric,
+                     .codes = e->test.codes + i * e->test.categorical, .target = e->test.target + i, .row_id = e->test.row_id + i};
+        int64_t begun = clock_monotonic_ns(e->night->clock);
+        if (!model_predict(e->child->model, e->child->device, e->night->ledger, &row, mean, deviation, score, error))
+            return false;
+        ns[i] = (double)(clock_monotonic_ns(e->night->clock) - begun);
+    }
+    Json *latency = night_section(e->child->evidence, "latency");
+    json_put_integer(latency, "calls", (int64_t)calls);
+    json_put_integer(latency, "rows_per_call", 1);
+    json_put_number(latency, "p50_ns", stats_quantile(ns, calls, 0.5));
+    json_put_number(latency, "p99_ns", stats_quantile(ns, calls, 0.99));
+    return true;
+}
+
+static bool evaluate(Evaluation *e, Error *error)
+{
+    Night *night = e->night;
+    Json *quality = night_section(e->child->evidence, "quality"), *models = json_make_object(), *pairs = json_make_array();
+    Json *slices = json_make_array(), *invalid = json_make_array();
+    json_put(quality, "models", models);
+    json_put(quality, "pairs", pairs);
+    json_put(quality, "slices", slices);
+    json_put(quality, "invalid", invalid);
+    const Baseline *const *baselines = (const Baseline *const *)night->baselines;
+    if (!dataset_decode(night->dataset, night->maps, SPLIT_TEST, night->ledger, &e->test, error) ||
+        !dataset_decode(night->dataset, night->maps, SPLIT_VALIDATION, night->ledger, &e->validation, error) ||
+        !score_candidate(e, error) ||
+        !score_baseline(e, baselines[BASELINE_PRIOR], MODEL_PRIOR, &e->test, &e->validation, error) ||
+        !score_baseline(e, baselines[BASELINE_RULE], MODEL_RULE, &e->test, &e->validation, error) ||
+        !score_baseline(e, baselines[BASELINE_LINEAR], MODEL_LINEAR, &e->test, &e->validation, error) || !score_live(e, invalid, error))
+        return false;
+    if (fault_set("quality.copy_baseline")) {
+        memcpy(e->models[MODEL_CANDIDATE].test, e->models[MODEL_LINEAR].test, e->test.rows * (size_t)e->width * sizeof(double));
+        memcpy(e->models[MODEL_CANDIDATE].validation, e->models[MODEL_LINEAR].validation,
+               e->validation.rows * (size_t)e->width * sizeof(double));
+    }
+    json_put_text(quality, "metric", stats_metrics[e->metric].name);
+    json_put_bool(quality, "higher_is_better", stats_metrics[e->metric].higher_is_better);
+    json_put_bool(quality, "relative", stats_metrics[e->metric].relative_margin);
+    json_put_integer(quality, "rows", (int64_t)e->test.rows);
+    json_put_text(quality, "live_kind", e->live_kind);
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        if (e->models[m].present)
+            put_model(e, models, m);
+    }
+    for (int m = MODEL_PRIOR; m < MODEL_COUNT; m++) {
+        if (e->models[m].present)
+            put_pair(e, pairs, m);
+    }
+    if (e->binary)
+        put_calibration(e, quality);
+    put_distribution(e);
+    return put_slices(e, slices, error) && put_latency(e, error);
+}
+
+bool child_evaluate(Child *child, Error *error)
+{
+    Night *night = child->night;
+    const char *task = config_text(night->config, "task"), *metric = config_text(night->config, "quality.metric");
+    Evaluation e = {.child = child, .night = night, .binary = strcmp(task, "binary") == 0, .regression = strcmp(task, "regression") == 0,
+                    .width = dataset_classes(night->dataset)};
+    if (metric[0] == '\0')
+        metric = e.binary ? "auc" : e.regression ? "rmse" : "logloss";
+    if (!stats_find_metric(metric, &e.metric))
+        return FAIL(error, ERROR_CONFIG, 0, "unknown metric '%s'", metric);
+    if (!dataset_still_same(night->dataset, error))
+        return false;
+    bool done = evaluate(&e, error);
+    for (int m = 0; m < MODEL_COUNT; m++) {
+        free(e.models[m].test);
+        free(e.models[m].validation);
+    }
+    table_done(&e.test);
+    table_done(&e.validation);
+    return done;
+}

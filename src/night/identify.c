@@ -1,0 +1,158 @@
+// identify - step 2: pin the data, name the exact version, and see whether this slot is already judged or half done.
+#include "night_internal.h"
+
+#include <string.h>
+
+static bool device_facts(Night *night, Error *error)
+{
+    OWNED(Device, device_close) *device = device_open(config_text(night->config, "device.backend"),
+                                                      (int)config_integer(night->config, "device.threads"), night->clock,
+                                                      night->ledger, error);   // closed again before the child is forked
+    if (device == NULL)
+        return false;
+    night->device = *device_info(device);
+    MachineClass *machine = &night->machine;
+    machine->cores = night->device.cores;
+    const char *label = config_text(night->config, "machine.class");
+    return (text_copy(machine->backend, sizeof machine->backend, night->device.backend) &&
+            text_print(machine->device, sizeof machine->device, "%s%s%s", night->device.instruction_set, label[0] ? " " : "", label) &&
+            text_copy(machine->libraries, sizeof machine->libraries, night->device.libraries) &&
+            text_copy(machine->host_cpu, sizeof machine->host_cpu, night->device.name)) ||
+           FAIL(error, ERROR_INTERNAL, 0, "device description too long");
+}
+
+static bool identify(Night *night, Error *error)
+{
+    night->ledger = ledger_new();
+    if (night->ledger == NULL)
+        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the ledger");
+    Digest trainer, data;
+    if (!device_facts(night, error) || !identity_program_digest(&trainer, error))
+        return false;
+    night->dataset = dataset_open(night->config, night->clock, night->ledger, error);
+    if (night->dataset == NULL)
+        return false;
+    dataset_digest(night->dataset, &data);
+    night->record = identity_record(night->config, &trainer, &data, &night->machine);
+    identity_version(night->record, night->version);
+    return true;
+}
+
+// The slot was judged: its verdict again, same exit code, no work. When configuration or data changed since, say so.
+static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
+{
+    const char *run = NULL;
+    char name[128], path[FILE_PATH_SIZE];
+    if (!json_get_text(slot, "run", &run, error) || !text_print(name, sizeof name, "runs/%s/verdict.json", run) ||
+        !file_join(path, night->options->home, name, error))
+        return STEP_FAILED;
+    night->verdict = json_read_file(path, NIGHT_JSON_MAX, error);
+    if (night->verdict == NULL)
+        return STEP_FAILED;
+    Error ignored = ERROR_INIT;
+    const char *changed = "";
+    if (identify(night, &ignored) && !text_equal(night->version, json_text_or(json_get(slot, "version"), "")))
+        changed = "; configuration, program or data changed since: `fedgate run --retry` judges them afresh";
+    char reason[512];
+    if (!text_print(reason, sizeof reason, "slot %s was already judged: %s, %s%s", night->slot,
+                    json_text_or(json_get(night->verdict, "outcome"), "?"),
+                    json_text_or(json_get(night->verdict, "reason"), ""), changed))
+        reason[sizeof reason - 1] = '\0';
+    const char *outcome = json_text_or(json_get(night->verdict, "outcome"), "");
+    NightOutcome which = strcmp(outcome, "promoted") == 0 ? NIGHT_PROMOTED : NIGHT_REFUSED;
+    night_end(night, which, (int)json_integer_or(json_get(slot, "exit"), 70), NULL, reason);
+    return file_remove_tree(night->directory, error) ? STEP_DONE : STEP_FAILED;   // this start did no work and leaves no run
+}
+
+// Moves this night into the directory of an earlier run of the slot.
+static bool adopt_run(Night *night, const char *run, Error *error)
+{
+    char runs[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
+    if (!file_remove_tree(night->directory, error) || !text_copy(night->run, sizeof night->run, run) ||
+        !file_join(runs, night->options->home, "runs", error) || !file_join(night->directory, runs, run, error) ||
+        !night_file(night, "log.jsonl", path, error))
+        return false;
+    return log_to_file(night->log, path, error);
+}
+
+// Ended 11 only because telemetry could not be stored: evidence and candidate are there, steps 10 to 12 again.
+static StepEnd resume_shipping(Night *night, const Json *slot, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!adopt_run(night, json_text_or(json_get(slot, "run"), ""), error) ||
+        !text_copy(night->version, sizeof night->version, json_text_or(json_get(slot, "version"), "")) ||
+        !night_file(night, "evidence.json", path, error))
+        return STEP_FAILED;
+    night->evidence = json_read_file(path, NIGHT_JSON_MAX, error);
+    if (night->evidence == NULL || !night_file(night, "judgement.json", path, error))
+        return STEP_FAILED;
+    night->judgement = json_read_file(path, NIGHT_JSON_MAX, error);
+    if (night->judgement == NULL)
+        return STEP_FAILED;
+    night->deadline_wall_ns = json_integer_or(json_get(slot, "deadline_wall_ns"), night->deadline_wall_ns);
+    night->has_candidate = true;
+    night->candidate_published = true;
+    night->shipping_again = true;
+    log_set_identity(night->log, night->run, night->version);
+    log_event(night->log, LOG_INFO, "night.resume", "slot resumes at step 10: telemetry was missing");
+    night->spool = spool_open(night->options->home, night->run, night->version,
+                              config_integer(night->config, "telemetry.rows"), error);
+    return night->spool == NULL ? STEP_FAILED : STEP_TO_SHIP;
+}
+
+// An interrupted run of this slot: the same version goes on from its last checkpoint, another closes it as failed.
+static bool resume_interrupted(Night *night, const Json *slot, Error *error)
+{
+    const char *run = json_text_or(json_get(slot, "run"), "");
+    char name[128], path[FILE_PATH_SIZE];
+    if (!text_print(name, sizeof name, "runs/%s/checkpoints", run) || !file_join(path, night->options->home, name, error))
+        return false;
+    if (!file_is_directory(path))
+        return true;
+    if (!text_equal(json_text_or(json_get(slot, "version"), ""), night->version)) {
+        log_event(night->log, LOG_WARN, "night.resume", "interrupted run of this slot had another version: closed as failed",
+                  LOG_FIELD_TEXT("run", run));
+        return true;
+    }
+    night->resumed = true;
+    return adopt_run(night, run, error);
+}
+
+static void begin_evidence(Night *night)
+{
+    night->evidence = json_make_object();
+    json_put_text(night->evidence, "schema", EVIDENCE_SCHEMA);
+    json_put_text(night->evidence, "model", night->model);
+    json_put_text(night->evidence, "slot", night->slot);
+    json_put_text(night->evidence, "run", night->run);
+    json_put_text(night->evidence, "version", night->version);
+    json_put_text(night->evidence, "device_class", night->device.backend);
+    json_put_text(night->evidence, "precision", config_text(night->config, "train.precision"));
+    json_put_text(night->evidence, "task", config_text(night->config, "task"));
+    json_put_integer(night->evidence, "seed", config_integer(night->config, "train.seed"));
+    json_put_integer(night->evidence, "resumed_from_step", 0);
+}
+
+StepEnd night_step_identify(Night *night, Error *error)
+{
+    OWNED(Json, json_free) *slot = NULL;
+    if (!registry_slot_read(night->registry, night->slot, &slot, error))
+        return STEP_FAILED;
+    bool again = slot != NULL && !night->options->retry;
+    if (again && json_bool_or(json_get(slot, "judged"), false))
+        return stored_verdict(night, slot, error);
+    int64_t deadline = json_integer_or(json_get(slot, "deadline_wall_ns"), 0);
+    if (again && json_bool_or(json_get(slot, "ship_pending"), false) && clock_wall_ns(night->clock) < deadline)
+        return resume_shipping(night, slot, error);
+    if (!identify(night, error) || (again && !resume_interrupted(night, slot, error)))
+        return STEP_FAILED;
+    log_set_identity(night->log, night->run, night->version);
+    begin_evidence(night);
+    night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL, "interrupted");   // what the slot says until it is judged
+    if (!night_save(night, "record.json", night->record, error) || !night_slot_close(night, false, error))
+        return STEP_FAILED;
+    night_connect(night);
+    if (!night_connect_check(night, error) || !night_spool_start(night, error))
+        return STEP_FAILED;
+    return STEP_GO_ON;
+}

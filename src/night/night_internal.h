@@ -1,0 +1,135 @@
+// night_internal.h - one night in progress, shared by the files of this folder only.
+#ifndef FEDGATE_NIGHT_INTERNAL_H
+#define FEDGATE_NIGHT_INTERNAL_H
+
+#include <fedgate/fault.h>
+#include <fedgate/gate.h>
+#include <fedgate/night.h>
+#include <fedgate/process.h>
+#include <fedgate/registry.h>
+#include <fedgate/telemetry.h>
+#include <fedgate/trainer.h>
+
+enum { NIGHT_STEPS = 12, NIGHT_SLOT_SIZE = 64, NIGHT_JSON_MAX = 64 * 1000 * 1000 };
+
+// What a step says about the rest of the night.
+typedef enum StepEnd {
+    STEP_GO_ON,
+    STEP_TO_JUDGE,   // refused already: what was measured goes to the judges
+    STEP_TO_SHIP,    // a slot resumed at step 10
+    STEP_TO_NOTIFY,  // the end is known and a verdict is due
+    STEP_DONE,       // nothing more to write: the stored verdict of a judged slot
+    STEP_FAILED,     // error is set
+} StepEnd;
+
+// Outcomes of a verdict, best first; the table gives word and exit code.
+typedef enum NightOutcome { NIGHT_PROMOTED, NIGHT_PASSED, NIGHT_REFUSED, NIGHT_INCONCLUSIVE, NIGHT_REVERTED, NIGHT_INCONSISTENT, NIGHT_FAILED } NightOutcome;
+
+typedef struct Night {
+    // given
+    const Config *config;
+    const NightOptions *options;
+    Clock *clock;
+    // who and when
+    char model[64], zone[64], slot[NIGHT_SLOT_SIZE], run[UUID_SIZE], version[VERSION_SIZE];
+    char directory[FILE_PATH_SIZE];      // runs/<run>
+    int64_t started_wall_ns, deadline_wall_ns, ended_wall_ns;
+    bool resumed;                        // an interrupted run of this slot goes on
+    bool shipping_again;                 // resumed at step 10
+    // held
+    Log *log;
+    FileLock *lock;
+    Registry *registry;
+    Telemetry *telemetry;                // NULL while the database is away
+    char telemetry_problem[384];
+    Error telemetry_error;               // why it is NULL
+    Spool *spool;
+    ReleaseDraft *draft;
+    Process *child;
+    // made
+    Ledger *ledger;
+    Dataset *dataset;
+    Maps *maps;
+    Json *profile;
+    Baseline *baselines[BASELINE_COUNT];   // NULL: not declared
+    MachineClass machine;
+    DeviceInfo device;
+    NightPlan plan;
+    PlanShape shape;
+    TrainShape train_shape;
+    Json *record;                        // identity
+    Json *evidence, *judgement;
+    Json *seconds;                       // by step
+    Json *train_result;                  // figures of step 7 for the run record
+    bool has_candidate;
+    bool candidate_published;
+    // what is live
+    bool has_head;
+    PointerRecord head;                  // expected when the decision is made
+    // the end
+    NightOutcome outcome;
+    int exit_code;
+    char reason[512], decided_by[32];
+    Digest verdict_digest;
+    Json *verdict;
+    bool slot_closed;
+} Night;
+
+// steps, in order (steps.c has the table)
+StepEnd night_step_lock(Night *night, Error *error);
+StepEnd night_step_identify(Night *night, Error *error);
+StepEnd night_step_plan(Night *night, Error *error);
+StepEnd night_step_profile(Night *night, Error *error);
+StepEnd night_step_judge(Night *night, Error *error);
+StepEnd night_step_bundle(Night *night, Error *error);
+StepEnd night_step_decide(Night *night, Error *error);
+StepEnd night_step_notify(Night *night, Error *error);
+
+// the child: steps 5 to 8
+
+StepEnd night_run_child(Night *night, Error *error);
+int night_child_main(void *night, int report_fd);
+typedef struct Child Child;
+bool child_evaluate(Child *child, Error *error);   // evaluate.c
+
+struct Child {
+    Night *night;
+    int report_fd;
+    Device *device;
+    Trainer *trainer;
+    Model *model;
+    Json *evidence;
+    TrainResult result;
+    int64_t rehearsal_step_ns;
+    double blocks[4096];       // seconds per block, for the forecast
+    size_t block_count;
+    int64_t block_steps;
+    int64_t context_bytes;
+    bool stop_for_window, stop_for_signal;
+};
+void child_report(Child *child, Json *message);   // one line to the parent; consumes
+
+// helpers (end.c)
+void night_end(Night *night, NightOutcome outcome, int exit_code, const char *decided_by, const char *reason);
+const char *night_outcome_name(NightOutcome outcome);
+bool night_file(const Night *night, const char *name, char *ret_path, Error *error);   // in the run directory
+bool night_save(const Night *night, const char *name, const Json *value, Error *error);
+Json *night_section(Json *evidence, const char *name);   // existing object or a new one, borrowed
+void night_time(const Night *night, int64_t wall_ns, char ret_text[static CLOCK_TIME_SIZE]);
+bool night_interrupted(void);   // SIGTERM or SIGINT came
+void night_watch_signals(void);
+Json *night_verdict(Night *night);            // verdict.c
+bool night_slot_close(Night *night, bool judged, Error *error);
+bool night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape);
+bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device, int64_t train_rows, int64_t start_wall_ns,
+                     NightPlan *ret_plan, Error *error);
+
+// telemetry rows (rows.c)
+bool night_spool_start(Night *night, Error *error);
+bool night_spool_evidence(Night *night, Error *error);
+bool night_spool_verdict(Night *night, Error *error);
+Json *night_run_record(const Night *night);
+void night_connect(Night *night);             // sets telemetry or telemetry_problem; INCONSISTENT and CONFIG are left to night_connect_check
+bool night_connect_check(Night *night, Error *error);
+
+#endif

@@ -1,0 +1,192 @@
+// parent - what the parent does while the child works: listen, spool, show progress, keep the deadline, name the dead.
+#include "night_internal.h"
+
+#include <fedgate/report.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINE_SIZE = 64 * 1024 };
+static const int64_t second_ns = 1000000000;
+
+typedef struct Listening {
+    Night *night;
+    Error failed;               // what the child said it failed of
+    bool done, refused, signalled, killed_late;
+    int64_t child_elapsed_ns;   // the child's clock when it last spoke
+    int64_t progress_written_ns;
+    char step[32];
+} Listening;
+
+static void show_progress(Listening *listening, const Json *message)
+{
+    Night *night = listening->night;
+    int64_t now = clock_monotonic_ns(night->clock);
+    if (now - listening->progress_written_ns < second_ns / 2)
+        return;
+    listening->progress_written_ns = now;
+    Error ignored = ERROR_INIT;
+    if (!night_save(night, "progress.json", message, &ignored))
+        log_event(night->log, LOG_WARN, "night.progress", ignored.message);
+    if (night->options->quiet)
+        return;
+    SCOPED_TEXT line;
+    text_init(&line, 200);
+    report_progress(message, &line);
+    if (night->options->terminal)
+        fprintf(stderr, "\r%-79s", text_string(&line));
+    else
+        log_event(night->log, LOG_INFO, "train.progress", text_string(&line));
+}
+
+static void spool_row(Listening *listening, const Json *message)
+{
+    int64_t kind = json_integer_or(json_get(message, "kind"), -1);
+    const Json *payload = json_get(message, "payload");
+    Error failed = ERROR_INIT;
+    if (kind < 0 || kind >= TELEMETRY_KIND_COUNT || payload == NULL ||
+        !spool_append(listening->night->spool, (TelemetryKind)kind, payload, &failed))
+        log_event(listening->night->log, LOG_WARN, "telemetry.spool", failed.message[0] ? failed.message : "malformed row from the child");
+}
+
+static void take_line(Listening *listening, const char *line)
+{
+    Night *night = listening->night;
+    Error ignored = ERROR_INIT;
+    OWNED(Json, json_free) *message = json_parse(line, strlen(line), LINE_SIZE, &ignored);
+    const char *event = json_text_or(json_get(message, "event"), ""), *name = json_text_or(json_get(message, "name"), "");
+    int64_t elapsed = json_integer_or(json_get(message, "elapsed_ns"), listening->child_elapsed_ns);
+    if (clock_is_simulated(night->clock) && elapsed > listening->child_elapsed_ns)
+        clock_advance(night->clock, elapsed - listening->child_elapsed_ns);
+    listening->child_elapsed_ns = elapsed;
+    if (strcmp(event, "progress") == 0) {
+        show_progress(listening, message);
+    } else if (strcmp(event, "row") == 0) {
+        spool_row(listening, message);
+    } else if (strcmp(event, "begin") == 0) {
+        if (!text_copy(listening->step, sizeof listening->step, name))
+            listening->step[0] = '\0';
+    } else if (strcmp(event, "end") == 0 || strcmp(event, "failed") == 0) {
+        json_put_number(night->seconds, name, json_number_or(json_get(message, "seconds"), 0));
+        log_event(night->log, LOG_INFO, "night.step", name, LOG_FIELD_REAL("seconds", json_number_or(json_get(message, "seconds"), 0)));
+    } else if (strcmp(event, "refused") == 0) {
+        listening->refused = true;
+        log_event(night->log, LOG_WARN, "night.refused", name);
+    } else if (strcmp(event, "error") == 0) {
+        int64_t kind = json_integer_or(json_get(message, "kind"), ERROR_INTERNAL);
+        error_set(&listening->failed, (ErrorKind)kind, 0, json_text_or(json_get(message, "origin"), "child"), "%s",
+                  json_text_or(json_get(message, "message"), "unknown"));
+        error_hint(&listening->failed, "%s", json_text_or(json_get(message, "hint"), ""));
+    } else if (strcmp(event, "done") == 0) {
+        listening->done = true;
+    }
+}
+
+// Signals are passed on once; after the deadline nothing can be promoted, so a child that is still there is ended.
+static void watch_child(Listening *listening)
+{
+    Night *night = listening->night;
+    if (night_interrupted() && !listening->signalled) {
+        process_signal(night->child, SIGTERM);
+        listening->signalled = true;
+    }
+    int64_t grace = 10 * second_ns;
+    if (!clock_is_simulated(night->clock) && clock_wall_ns(night->clock) > night->deadline_wall_ns + grace && !listening->killed_late) {
+        process_signal(night->child, SIGKILL);
+        listening->killed_late = true;
+    }
+}
+
+static bool listen_to_child(Listening *listening, Error *error)
+{
+    static char line[LINE_SIZE];
+    for (;;) {
+        int got = process_read_line(listening->night->child, line, sizeof line, second_ns / 2, error);
+        if (got == 1)
+            take_line(listening, line);
+        else if (got == -1)
+            return true;
+        else if (got == -2)
+            return false;
+        watch_child(listening);
+    }
+}
+
+static void copy_members(Json *to, const Json *from)
+{
+    for (size_t i = 0; i < json_count(from); i++) {
+        const char *key = json_key_at(from, i);
+        json_put(to, key, json_copy_deep(json_get(from, key)));
+    }
+}
+
+// Sections of the child are merged into the parent's: plan figures and measurements stand side by side.
+static bool merge_evidence(Night *night, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!night_file(night, "child-evidence.json", path, error))
+        return false;
+    OWNED(Json, json_free) *child = json_read_file(path, NIGHT_JSON_MAX, error);
+    if (child == NULL)
+        return false;
+    for (size_t i = 0; i < json_count(child); i++) {
+        const char *key = json_key_at(child, i);
+        const Json *section = json_get(child, key);
+        if (strcmp(key, "train_result") == 0)
+            night->train_result = json_copy_deep(section);
+        else if (json_is_object(section))
+            copy_members(night_section(night->evidence, key), section);
+        else
+            json_put(night->evidence, key, json_copy_deep(section));
+    }
+    night->has_candidate = json_get(night->evidence, "quality") != NULL;
+    return file_remove(path, error);
+}
+
+static StepEnd end_of_child(Listening *listening, const ProcessResult *result, Error *error)
+{
+    Night *night = listening->night;
+    if (listening->done && result->exit_code == 0) {
+        if (!merge_evidence(night, error))
+            return STEP_FAILED;
+        return STEP_GO_ON;
+    }
+    if (listening->killed_late) {   // past the deadline: refused by the window with what there is
+        Json *window = night_section(night->evidence, "window");
+        json_put_bool(window, "stopped_early", true);
+        json_put_text(window, "end_reason", "deadline");
+        json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));
+        return STEP_TO_JUDGE;
+    }
+    if (listening->failed.kind != ERROR_NONE) {
+        *error = listening->failed;
+        return STEP_FAILED;
+    }
+    if (result->signal != 0)
+        FAIL(error, ERROR_UNAVAILABLE, 0, "the training process was ended by signal %d (%s) in step '%s'", result->signal,
+             strsignal(result->signal), listening->step);
+    else
+        FAIL(error, ERROR_INTERNAL, 0, "the training process ended with code %d in step '%s' without saying why",
+             result->exit_code, listening->step);
+    error_hint(error, "The next run of this slot goes on from the last checkpoint.");
+    return STEP_FAILED;
+}
+
+StepEnd night_run_child(Night *night, Error *error)
+{
+    Listening listening = {.night = night, .child_elapsed_ns = clock_monotonic_ns(night->clock)};
+    char stale[FILE_PATH_SIZE];
+    if (!night_file(night, "child-evidence.json", stale, error) || !file_remove(stale, error))
+        return STEP_FAILED;
+    night->child = process_fork(night_child_main, night, error);
+    if (night->child == NULL || !listen_to_child(&listening, error))
+        return STEP_FAILED;
+    if (night->options->terminal && !night->options->quiet)
+        fprintf(stderr, "\r%79s\r", "");
+    ProcessResult result = {0};
+    if (!process_wait(night->child, 30 * second_ns, &result, error))
+        return STEP_FAILED;
+    process_free(night->child);
+    night->child = NULL;
+    return end_of_child(&listening, &result, error);
+}

@@ -1,1 +1,0 @@
-typedef int night_placeholder;

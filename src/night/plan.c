@@ -1,0 +1,212 @@
+// plan - step 3, and `fedgate plan`: what the night needs, before a device starts. A plan that cannot fit or cannot
+// finish goes straight to the judges, who refuse it by `memory` or `window`.
+#include "night_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+bool night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape)
+{
+    (void)dataset;
+    trainer_shape(config, maps, ret_train);
+    *ret_shape = (PlanShape){.numeric = ret_train->numeric, .categorical = ret_train->categorical,
+                             .cardinality = ret_train->cardinality, .embedding = ret_train->embedding,
+                             .hidden = ret_train->hidden, .layers = ret_train->layers, .outputs = ret_train->outputs,
+                             .bytes_per_element = 4};
+    return true;
+}
+
+static void peak_of(const Config *config, const DeviceInfo *device, NightPlan *plan, double *ret_peak, double *ret_bandwidth)
+{
+    double peak = config_real(config, "device.peak_flops"), bandwidth = config_real(config, "device.bandwidth");
+    const DevicePeak *row = device == NULL ? NULL : plan_device_peak(device->name, "fp32");
+    const char *source = "declared";
+    if (peak <= 0 && row != NULL) {
+        peak = row->peak_flops;
+        source = row->source;
+    } else if (peak <= 0 && device != NULL) {
+        peak = plan_cpu_peak(device->cores, device->instruction_set);
+        source = peak > 0 ? "upper bound: cores x 6 GHz x FLOP per cycle" : "unknown";
+    }
+    if (bandwidth <= 0 && row != NULL)
+        bandwidth = row->bandwidth;
+    if (!text_copy(plan->peak_source, sizeof plan->peak_source, source))
+        plan->peak_source[0] = '\0';
+    *ret_peak = peak;
+    *ret_bandwidth = bandwidth;
+}
+
+// Largest whole number of steps the night may take, as the trainer plans it.
+static int64_t planned_steps(const Config *config, int64_t train_rows)
+{
+    int64_t batch = config_integer(config, "train.batch"), limit = config_integer(config, "train.max_steps");
+    int64_t steps = (train_rows + batch - 1) / batch * config_integer(config, "train.epochs");
+    return limit > 0 && limit < steps ? limit : steps;
+}
+
+static void plan_layers(const Config *config, const PlanShape *shape, double peak, double bandwidth, NightPlan *plan)
+{
+    int64_t rows = config_integer(config, "plan.intensity_rows"), batch = config_integer(config, "train.batch");
+    if (rows == 0)
+        rows = batch;
+    int64_t in = config_integer(config, "plan.intensity_in"), out = config_integer(config, "plan.intensity_out");
+    if (in > 0 && out > 0) {
+        plan_roofline_layer(rows, in, out, config_integer(config, "plan.intensity_bytes"), peak, bandwidth, &plan->roofline);
+        plan->has_roofline = true;
+    }
+    if (shape == NULL)
+        return;
+    int64_t width = shape->numeric;
+    for (int64_t i = 0; i < shape->categorical; i++)
+        width += shape->embedding[i];
+    for (size_t i = 0; i <= shape->layers && plan->layer_count < PLAN_BLOCKS; i++) {
+        int64_t next = i < shape->layers ? shape->hidden[i] : shape->outputs;
+        plan_roofline_layer(batch, width, next, shape->bytes_per_element, peak, bandwidth, &plan->layers[plan->layer_count++]);
+        width = next;
+    }
+    double bytes = 0;
+    plan_step_work(shape, batch, &plan->step_flop, &bytes);
+    if (!plan->has_roofline && bytes > 0) {
+        plan_roofline(plan->step_flop, bytes, peak, bandwidth, &plan->roofline);
+        plan->has_roofline = true;
+    }
+}
+
+bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device, int64_t train_rows,
+                     int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
+{
+    *ret_plan = (NightPlan){0};
+    char slot[11];
+    if (!plan_memory(config, shape, 0, &ret_plan->memory, error) ||
+        !plan_deadline(config, start_wall_ns, &ret_plan->deadline_wall_ns, slot, error))
+        return false;
+    double peak = 0, bandwidth = 0;
+    peak_of(config, device, ret_plan, &peak, &bandwidth);
+    if (!text_copy(ret_plan->precision, sizeof ret_plan->precision, config_text(config, "train.precision")))
+        return FAIL(error, ERROR_INTERNAL, 0, "precision name too long");
+    plan_layers(config, shape, peak, bandwidth, ret_plan);
+    ret_plan->epochs = config_integer(config, "train.epochs");
+    ret_plan->steps = train_rows > 0 ? planned_steps(config, train_rows) : 0;
+    if (peak > 0)   // nothing can be faster than the roofline: a lower bound that needs no measurement
+        ret_plan->forecast_seconds = (double)ret_plan->steps * ret_plan->step_flop / peak;
+    return true;
+}
+
+bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *error)
+{
+    if (config_list_count(config, "data.train") == 0)
+        return night_make_plan(config, NULL, NULL, 0, clock_wall_ns(clock), ret_plan, error);
+    if (!config_check_needed(config, error))
+        return false;
+    OWNED(Ledger, ledger_free) *ledger = ledger_new();
+    OWNED(Device, device_close) *device = NULL;
+    OWNED(Dataset, dataset_close) *dataset = NULL;
+    OWNED(Maps, maps_free) *maps = NULL;
+    if (ledger == NULL)
+        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the ledger");
+    device = device_open(config_text(config, "device.backend"), 1, clock, ledger, error);
+    dataset = device == NULL ? NULL : dataset_open(config, clock, ledger, error);
+    maps = dataset == NULL ? NULL : maps_fit(dataset, config, error);
+    if (maps == NULL)
+        return false;
+    TrainShape train = {0};
+    PlanShape shape = {0};
+    return night_shape(config, dataset, maps, &train, &shape) &&
+           night_make_plan(config, &shape, device_info(device), (int64_t)dataset_rows(dataset, SPLIT_TRAIN),
+                           clock_wall_ns(clock), ret_plan, error);
+}
+
+// Seconds per step of the run that made what is live, when it had the same shape; 0 when there is none.
+static double measured_step_seconds(const Night *night)
+{
+    if (!night->has_head || night->head.run[0] == '\0')
+        return 0;
+    Error ignored = ERROR_INIT;
+    char name[128], path[FILE_PATH_SIZE];
+    if (!text_print(name, sizeof name, "runs/%s/run.json", night->head.run) || !file_join(path, night->options->home, name, &ignored))
+        return 0;
+    OWNED(Json, json_free) *run = json_read_file(path, NIGHT_JSON_MAX, &ignored);
+    double flop = json_number_or(json_get(run, "step_flop"), 0), seconds = json_number_or(json_get(run, "step_seconds"), 0);
+    return flop > 0 && fabs(flop / night->plan.step_flop - 1) < 0.01 && seconds > 0 ? seconds : 0;
+}
+
+static void note_window(Night *night, bool inside, double seconds)
+{
+    Json *window = night_section(night->evidence, "window");
+    char text[CLOCK_TIME_SIZE];
+    night_time(night, night->started_wall_ns, text);
+    json_put_text(window, "started", text);
+    night_time(night, night->deadline_wall_ns, text);
+    json_put_text(window, "deadline", text);
+    json_put_integer(window, "deadline_wall_ns", night->deadline_wall_ns);
+    json_put_integer(window, "planned_steps", night->plan.steps);
+    json_put_integer(window, "done_steps", 0);
+    json_put_bool(window, "stopped_early", !inside);
+    Json *forecasts = json_make_array(), *forecast = json_make_object();
+    json_put_integer(forecast, "at_step", 0);
+    night_time(night, clock_wall_ns(night->clock) + (int64_t)(seconds * 1e9), text);
+    json_put_text(forecast, "end", text);
+    json_put_text(forecast, "end_upper", text);
+    json_put_bool(forecast, "inside", inside);
+    json_add(forecasts, forecast);
+    json_put(window, "forecasts", forecasts);
+}
+
+static void note_memory(Night *night)
+{
+    const MemoryPlan *plan = &night->plan.memory;
+    Json *memory = night_section(night->evidence, "memory");
+    json_put_integer(memory, "device_bytes", plan->device_bytes);
+    json_put_integer(memory, "budget_bytes", plan->budget_bytes);
+    json_put_number(memory, "reserve", plan->reserve_ratio);
+    json_put_integer(memory, "planned_peak_bytes", plan->planned_peak_bytes);
+    if (plan->refusal[0] != '\0')
+        json_put_text(memory, "refusal", plan->refusal);
+    Json *plausible = night_section(night->evidence, "plausible");
+    json_put_text(plausible, "device", night->device.name);
+    json_put_text(plausible, "precision", night->plan.precision);
+    json_put_integer(plausible, "cores", night->device.cores);
+    json_put_number(plausible, "peak_flops", night->plan.has_roofline ? night->plan.roofline.peak_flops : 0);
+    json_put_text(plausible, "peak_source", night->plan.peak_source);
+    double bandwidth = night->plan.has_roofline ? night->plan.roofline.bandwidth : 0;
+    json_put_number(plausible, "bandwidth", bandwidth);
+    json_put_text(plausible, "bandwidth_source", bandwidth > 0 ? "declared or device table" : "unknown: does not bind");
+    json_put_text(plausible, "memory_level", "device memory");
+}
+
+static bool save_plan(Night *night, Error *error)
+{
+    OWNED(Json, json_free) *json = plan_to_json(&night->plan);
+    SCOPED_TEXT text;
+    text_init(&text, 1000000);
+    plan_print(&night->plan, night->config, &text);
+    char path[FILE_PATH_SIZE];
+    return night_save(night, "plan.json", json, error) && text_ok(&text, error) && night_file(night, "plan.txt", path, error) &&
+           file_write_atomic(path, text_string(&text), text.length, 0640, error);
+}
+
+StepEnd night_step_plan(Night *night, Error *error)
+{
+    night->maps = maps_fit(night->dataset, night->config, error);
+    if (night->maps == NULL)
+        return STEP_FAILED;
+    night_shape(night->config, night->dataset, night->maps, &night->train_shape, &night->shape);
+    if (!night_make_plan(night->config, &night->shape, &night->device, (int64_t)dataset_rows(night->dataset, SPLIT_TRAIN),
+                         night->started_wall_ns, &night->plan, error))
+        return STEP_FAILED;
+    night->plan.deadline_wall_ns = night->deadline_wall_ns;
+    double measured = measured_step_seconds(night) * (double)night->plan.steps;
+    if (measured > night->plan.forecast_seconds)
+        night->plan.forecast_seconds = measured;
+    note_memory(night);
+    int64_t end = clock_wall_ns(night->clock) + (int64_t)(night->plan.forecast_seconds * 1e9);
+    note_window(night, end <= night->deadline_wall_ns, night->plan.forecast_seconds);
+    if (!save_plan(night, error))
+        return STEP_FAILED;
+    ledger_set_budget(night->ledger, LEDGER_DEVICE, night->plan.memory.budget_bytes);
+    if (!night->plan.memory.fits || end > night->deadline_wall_ns) {
+        log_event(night->log, LOG_WARN, "night.plan", night->plan.memory.fits ? "cannot finish before the deadline" : night->plan.memory.refusal);
+        return STEP_TO_JUDGE;
+    }
+    return STEP_GO_ON;
+}
