@@ -60,20 +60,21 @@ bool registry_duty_separated(const Registry *registry, const char *owner);   // 
 // -- move. Each takes pointer.lock (waits at most 60 s), runs recovery first, and is one commit.
 typedef struct MoveRequest {
     MoveKind kind;
-    const char *version;             // a directory in releases/
+    const char *version;             // a directory in releases/; NULL (revert only): last known-good, else the named baseline, else ERROR_INCONSISTENT
     int64_t expected_seq;            // head the decision was made against; -1: any. Moved since: ERROR_CONFLICT "baseline moved"
     const char *reason, *run;        // run "" when none
     Digest verdict_digest;
     int64_t deadline_wall_ns;        // promote: nothing after it (ERROR_CONFLICT "deadline passed"); 0: none
 } MoveRequest;
 WARN_UNUSED bool registry_move(Registry *registry, const MoveRequest *request, PointerRecord *ret_record, Error *error);   // promote refuses on hold, bar (ERROR_CONFLICT) and a release that does not verify (ERROR_DATA)
+// An adopt needs a baseline and nothing but a baseline live; a rollback goes through registry_rollback.
 // Owner only. to NULL: the previous good one (a second rollback goes one step further), else the named baseline. Bars what it leaves, sets the hold.
 // Missing or rotten target: ERROR_DATA, nothing moves, the hint lists the good ones.
 WARN_UNUSED bool registry_rollback(Registry *registry, const char *owner, const char *to, const char *reason, PointerRecord *ret_record, Error *error);
 WARN_UNUSED bool registry_hold(Registry *registry, const char *owner, const char *reason, Error *error);
 WARN_UNUSED bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null, const char *reason, Error *error);   // with a version only that bar is lifted
 
-// -- recover: at each start, repeatable. One defined end per state; ret_report says what was done (empty when nothing).
+// -- recover: at each start, repeatable; the caller holds run.lock (drafts in releases/ are removed). One defined end per state; ret_report says what was done (empty when nothing).
 typedef struct RecoverResult {
     bool reverted;                   // current did not verify: moved to last known-good or the named baseline (night ends 12)
     PointerRecord record;            // of that move

@@ -1,1 +1,0 @@
-typedef int registry_placeholder;
