@@ -6,21 +6,20 @@
 
 enum { JSON_LEVELS = 64, JSON_FILE_BYTES = 1 << 30 };
 
-// Containers inside each other below `value`, itself included; stops counting just past the limit.
-static int levels_below(json_t *value, int level)
+// `level` containers hold one another, `value` being the innermost so far.
+static bool too_deep(json_t *value, int level)
 {
-    if (level > JSON_LEVELS || !(json_typeof(value) == JSON_OBJECT || json_typeof(value) == JSON_ARRAY))
-        return level - 1;
-    int deepest = level;
-    for (void *member = json_object_iter(value); member; member = json_object_iter_next(value, member)) {
-        int below = levels_below(json_object_iter_value(member), level + 1);
-        deepest = below > deepest ? below : deepest;
-    }
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        int below = levels_below(json_array_get(value, i), level + 1);
-        deepest = below > deepest ? below : deepest;
-    }
-    return level == JSON_LEVELS + 1 ? level : deepest;
+    if (json_typeof(value) != JSON_OBJECT && json_typeof(value) != JSON_ARRAY)
+        return false;
+    if (level > JSON_LEVELS)
+        return true;
+    for (void *member = json_object_iter(value); member; member = json_object_iter_next(value, member))
+        if (too_deep(json_object_iter_value(member), level + 1))
+            return true;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (too_deep(json_array_get(value, i), level + 1))
+            return true;
+    return false;
 }
 
 Json *json_parse(const char *bytes, size_t length, size_t maximum, Error *error)
@@ -39,7 +38,7 @@ Json *json_parse(const char *bytes, size_t length, size_t maximum, Error *error)
              text_string(&shown));
         return NULL;
     }
-    if (levels_below(value, 1) >= JSON_LEVELS + 1) {
+    if (too_deep(value, 1)) {
         json_decref(value);
         FAIL(error, ERROR_DATA, 0, "json text is nested deeper than %d levels", JSON_LEVELS);
         return NULL;

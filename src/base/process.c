@@ -6,6 +6,7 @@
 #include <fedgate/fault.h>
 #include <grp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,19 @@
 #include <unistd.h>
 
 enum { POLL_MS = 20, GROUPS_MAXIMUM = 256 };
+
+pid_t process_fork_quietly(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t id = fault_fires("process.fork") ? (errno = EAGAIN, -1) : fork();
+    int code = errno;
+    if (id != 0)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = code;
+    return id;
+}
 
 void process_enter_child(pid_t parent)
 {
@@ -219,7 +233,7 @@ bool process_run(const ProcessSpec *spec, ProcessResult *ret_result, Error *erro
     if (!find_account(spec->user, &account, error) || !open_pipes(spec, &pipes, error))
         return false;
     pid_t parent = getpid();
-    pid_t id = fault_fires("process.fork") ? (errno = EAGAIN, -1) : fork();
+    pid_t id = process_fork_quietly();
     if (id == 0)
         run_child(spec, &account, &pipes, parent);
     if (id < 0) {

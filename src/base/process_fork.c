@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fedgate/fault.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ Process *process_fork(ProcessWork work, void *context, Error *error)
     fflush(NULL);
     pid_t parent = getpid();
     lock_list_hold();
-    pid_t id = fault_fires("process.fork") ? (errno = EAGAIN, -1) : fork();
+    pid_t id = process_fork_quietly();
     if (id == 0) {
         close(ends[0]);
         run_child(work, context, ends[1], parent);
