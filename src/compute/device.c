@@ -1,0 +1,280 @@
+// device - the facade: accounts, errors with words, spans into the timeline; the back end does the rest.
+#include <fedgate/compute.h>
+
+#include <fedgate/fault.h>
+#include <fedgate/text.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "load.h"
+
+struct Device {
+    const FedgateBackend *backend;
+    void *handle;
+    FedgateHost host;
+    Clock *clock;
+    Ledger *ledger;
+    DeviceInfo info;
+    _Atomic(Timeline *) timeline;
+};
+
+struct DeviceEvent {
+    const FedgateBackend *backend;
+    void *handle;
+};
+
+static const SpanKind span_kinds[] = {
+    [FEDGATE_SPAN_KERNEL] = SPAN_KERNEL,
+    [FEDGATE_SPAN_COPY_IN] = SPAN_COPY_H2D,
+    [FEDGATE_SPAN_COPY_OUT] = SPAN_COPY_D2H,
+    [FEDGATE_SPAN_STEP] = SPAN_STEP_MARK,
+};
+
+static int64_t host_now(void *context)
+{
+    return clock_monotonic_ns(((Device *)context)->clock);
+}
+
+static void host_span(void *context, const FedgateSpan *span)
+{
+    Timeline *timeline = atomic_load_explicit(&((Device *)context)->timeline, memory_order_acquire);
+    if (!timeline)
+        return;
+    Span out = {.kind = span_kinds[span->kind], .stream = span->stream, .begin = span->begin, .end = span->end,
+                .launched_ns = span->launched_ns, .step = span->step, .bytes = span->bytes, .pageable = span->pageable,
+                .name = span->name};
+    timeline_add(timeline, &out);
+}
+
+static bool describe(Device *device, const FedgateFacts *facts)
+{
+    DeviceInfo *info = &device->info;
+    info->cores = facts->cores;
+    info->threads = facts->threads;
+    info->memory_bytes = facts->memory_bytes;
+    info->context_bytes = facts->context_bytes;
+    return text_copy(info->backend, sizeof info->backend, device->backend->name) &&
+           text_copy(info->name, sizeof info->name, facts->name) &&
+           text_copy(info->libraries, sizeof info->libraries, facts->libraries) &&
+           text_copy(info->core, sizeof info->core, facts->core) &&
+           text_copy(info->instruction_set, sizeof info->instruction_set, facts->instruction_set) &&
+           text_copy(info->precision, sizeof info->precision, "fp32");
+}
+
+Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger, Error *error)
+{
+    if (!backend_check(backend, error) || !backend_probe(backend, error))
+        return NULL;
+    Device *device = calloc(1, sizeof *device);
+    if (!device) {
+        FAIL(error, ERROR_MEMORY, 0, "could not take memory for a device");
+        return NULL;
+    }
+    *device = (Device){.backend = backend, .clock = clock, .ledger = ledger};
+    device->host = (FedgateHost){.context = device, .modelled = clock_is_simulated(clock), .now_ns = host_now, .span = host_span};
+    char reason[FEDGATE_REASON_SIZE] = "";
+    FedgateFacts facts = {0};
+    device->handle = backend->open(0, threads, &device->host, &facts, reason);
+    if (!device->handle)
+        FAIL(error, ERROR_DEVICE, 0, "could not open device 0 of compute back end '%s': %s", backend->name, reason);
+    else if (!describe(device, &facts))
+        FAIL(error, ERROR_DEVICE, 0, "compute back end '%s' describes its device in too many words", backend->name);
+    else
+        return device;
+    device_close(device);
+    return NULL;
+}
+
+Device *device_open(const char *backend, int threads, Clock *clock, Ledger *ledger, Error *error)
+{
+    const FedgateBackend *found = backend_find(backend, error);
+    return found ? device_open_backend(found, threads, clock, ledger, error) : NULL;
+}
+
+void device_close(Device *device)
+{
+    if (!device)
+        return;
+    if (device->handle)
+        device->backend->close(device->handle);
+    free(device);
+}
+
+const DeviceInfo *device_info(const Device *device)
+{
+    return &device->info;
+}
+
+static void *take(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, int64_t bytes, Error *error)
+{
+    if (!ledger_charge(device->ledger, kind, account, bytes, error))
+        return NULL;
+    void *address = device->backend->take(device->handle, memory, bytes);
+    if (!address) {
+        ledger_return(device->ledger, kind, account, bytes);
+        FAIL(error, ERROR_MEMORY, 0, "could not take %lld bytes of %s memory for account '%s'", (long long)bytes,
+             ledger_kind_name(kind), account);
+    }
+    return address;
+}
+
+static void give(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, void *address, int64_t bytes)
+{
+    if (!address)
+        return;
+    device->backend->give(device->handle, memory, address, bytes);
+    ledger_return(device->ledger, kind, account, bytes);
+}
+
+void *device_take(Device *device, const char *account, int64_t bytes, Error *error)
+{
+    return take(device, LEDGER_DEVICE, FEDGATE_MEMORY_DEVICE, account, bytes, error);
+}
+
+void device_give(Device *device, const char *account, void *memory, int64_t bytes)
+{
+    give(device, LEDGER_DEVICE, FEDGATE_MEMORY_DEVICE, account, memory, bytes);
+}
+
+void *device_take_pinned(Device *device, const char *account, int64_t bytes, Error *error)
+{
+    return take(device, LEDGER_PINNED, FEDGATE_MEMORY_PINNED, account, bytes, error);
+}
+
+void device_give_pinned(Device *device, const char *account, void *memory, int64_t bytes)
+{
+    give(device, LEDGER_PINNED, FEDGATE_MEMORY_PINNED, account, memory, bytes);
+}
+
+DeviceEvent *device_event_new(Device *device, Error *error)
+{
+    DeviceEvent *event = calloc(1, sizeof *event);
+    if (event) {
+        event->backend = device->backend;
+        event->handle = device->backend->event_new(device->handle);
+        if (event->handle)
+            return event;
+        free(event);
+    }
+    FAIL(error, ERROR_MEMORY, 0, "could not make a device event");
+    return NULL;
+}
+
+void device_event_free(DeviceEvent *event)
+{
+    if (!event)
+        return;
+    event->backend->event_free(event->handle);
+    free(event);
+}
+
+void device_record_compute(Device *device, DeviceEvent *event)
+{
+    device->backend->event_record(device->handle, event->handle);
+}
+
+bool device_event_done(const DeviceEvent *event)
+{
+    return event->backend->event_done(event->handle);
+}
+
+bool device_event_wait(DeviceEvent *event, int64_t timeout_ns, Error *error)
+{
+    return event->backend->event_wait(event->handle, timeout_ns) ||
+           FAIL(error, ERROR_DEVICE, 0, "device event has not passed within the limit of %lld ms", (long long)(timeout_ns / 1000000));
+}
+
+bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable, DeviceEvent *after,
+                    DeviceEvent *done, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    FedgateCopy copy = {.to = to, .from = from, .bytes = bytes, .step = step, .pageable = pageable || fault_set("copy.pageable"),
+                        .after = after ? after->handle : NULL, .done = done ? done->handle : NULL};
+    return device->backend->copy_in(device->handle, &copy, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "could not queue a copy of %lld bytes: %s", (long long)bytes, reason);
+}
+
+bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    return device->backend->copy_out(device->handle, to_host, from, bytes, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s", (long long)bytes, reason);
+}
+
+bool device_load(Device *device, void *to, const void *from_host, int64_t bytes, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    return device->backend->load(device->handle, to, from_host, bytes, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "could not load %lld bytes into the device: %s", (long long)bytes, reason);
+}
+
+bool device_synchronise(Device *device, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    return device->backend->synchronise(device->handle, reason) || FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
+}
+
+void device_mark_step(Device *device, int64_t step)
+{
+    device->backend->mark_step(device->handle, step);
+}
+
+void device_trace(Device *device, Timeline *timeline)
+{
+    atomic_store_explicit(&device->timeline, timeline, memory_order_release);
+}
+
+int64_t device_now_ns(Device *device)
+{
+    return device->backend->now_ns ? device->backend->now_ns(device->handle) : host_now(device);
+}
+
+void device_zero(Device *device, void *to, int64_t bytes)
+{
+    device->backend->zero(device->handle, to, bytes);
+}
+
+void device_assemble(Device *device, const FedgateAssemble *op)
+{
+    device->backend->assemble(device->handle, op);
+}
+
+void device_assemble_back(Device *device, const FedgateAssemble *op)
+{
+    device->backend->assemble_back(device->handle, op);
+}
+
+void device_dense(Device *device, const FedgateDense *op)
+{
+    device->backend->dense(device->handle, op);
+}
+
+void device_dense_back(Device *device, const FedgateDenseBack *op)
+{
+    device->backend->dense_back(device->handle, op);
+}
+
+void device_dropout(Device *device, const FedgateDropout *op)
+{
+    device->backend->dropout(device->handle, op);
+}
+
+void device_loss(Device *device, const FedgateLoss *op)
+{
+    device->backend->loss(device->handle, op);
+}
+
+void device_score(Device *device, const FedgateScore *op)
+{
+    device->backend->score(device->handle, op);
+}
+
+void device_square_sum(Device *device, const float *x, int64_t count, double *ret_sum)
+{
+    device->backend->square_sum(device->handle, x, count, ret_sum);
+}
+
+void device_adam(Device *device, const FedgateAdam *op)
+{
+    device->backend->adam(device->handle, op);
+}
