@@ -6,6 +6,7 @@
 #include "night_internal.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,9 @@ static bool watch_training(void *context, const TrainProgress *progress)
 {
     Child *child = context;
     Night *night = child->night;
+    double kill_step = fault_value("process.kill_step", 0);
+    if (kill_step > 0 && (double)progress->step >= kill_step)
+        raise(SIGKILL);
     if (progress->block_steps > 0) {
         if (child->block_count == sizeof child->blocks / sizeof child->blocks[0]) {   // halve: pairs of blocks become one
             for (size_t i = 0; i < child->block_count / 2; i++)

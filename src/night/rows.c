@@ -8,7 +8,7 @@ void night_connect(Night *night)
 {
     Error failed = ERROR_INIT;
     night->telemetry_problem[0] = '\0';
-    night->telemetry = telemetry_connect(night->config, night->options->home, night->clock, &failed);
+    night->telemetry = telemetry_connect(night->config, night->options->home, clock_real(), &failed);
     bool ready = night->telemetry != NULL && telemetry_check_schema(night->telemetry, night->options->migrations, &failed) &&
                  telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed);
     if (ready)

@@ -1,0 +1,476 @@
+// nights_test - whole nights through the program: promote, refuse by each judge, revert, roll back, resume, stand aside.
+//
+// The program is the fault build. Durations are modelled on the simulated clock, so that a slow day cannot change an
+// outcome; training, sealing, PostgreSQL and the pointer are real. Every refusal is one planted fault.
+#include <fedgate/file.h>
+#include <fedgate/json.h>
+#include <fedgate/process.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static char *folder;         // one home per test, below it
+static char home[512];
+
+static const char *source(const char *path)
+{
+    static char buffers[4][1024];
+    static int next;
+    char *buffer = buffers[next++ % 4];
+    ck_assert(text_print(buffer, sizeof buffers[0], "%s/%s", FEDGATE_SOURCE_DIR, path));
+    return buffer;
+}
+
+// Runs the program on this test's home with the faults given ("" none) and extra arguments.
+static void fedgate(SupportRun *run, const char *faults, const char *const *arguments)
+{
+    const char *all[32] = {NULL};
+    size_t n = 0;
+    for (; arguments[n] != NULL; n++)
+        all[n] = arguments[n];
+    all[n++] = "--home";
+    all[n++] = home;
+    if (faults[0] != '\0')
+        ck_assert_int_eq(setenv("FEDGATE_FAULT", faults, 1), 0);
+    else
+        ck_assert_int_eq(unsetenv("FEDGATE_FAULT"), 0);
+    support_run(all, run);
+    unsetenv("FEDGATE_FAULT");
+}
+#define FEDGATE(run, faults, ...) fedgate((run), (faults), (const char *const[]){__VA_ARGS__, NULL})
+
+#define MODEL "clock.model=1"
+
+static void begin(const char *config, const char *data)
+{
+    folder = support_folder_new();
+    ck_assert_int_eq(chmod(folder, 0755), 0);   // the private cluster may belong to a service account
+    ck_assert(text_print(home, sizeof home, "%s/home", folder));
+    char copy[1024], set[1024];
+    SCOPED_TEXT text;
+    text_init(&text, 100000);
+    support_read(source(config), &text);
+    ck_assert(text_print(copy, sizeof copy, "%s/fedgate.yaml", folder));
+    ck_assert(text_print(set, sizeof set, "data.directory=%s", source(data)));
+    support_write(copy, text_string(&text));
+    SupportRun run;
+    FEDGATE(&run, "", "init", "--config", copy);
+    ck_assert_msg(run.exit_code == 0, "init: %s", text_string(&run.errors));
+    support_run_done(&run);
+    ck_assert_int_eq(setenv("FEDGATE_SET_DATA__DIRECTORY", source(data), 1), 0);
+    ck_assert_int_eq(setenv("FEDGATE_SET_WINDOW__ZONE", "Europe/Berlin", 1), 0);
+}
+
+static void begin_learnable(void)
+{
+    begin("fixtures/configs/learnable.yaml", "fixtures/learnable");
+}
+
+static void end(void)
+{
+    support_folder_remove(folder);
+    folder = NULL;
+}
+
+static Json *read_home(const char *name)
+{
+    char path[1024];
+    Error error = ERROR_INIT;
+    ck_assert(text_print(path, sizeof path, "%s/%s", home, name));
+    Json *json = json_read_file(path, 64 * 1000 * 1000, &error);
+    ck_assert_msg(json != NULL, "%s", error.message);
+    return json;
+}
+
+// The last verdict has this outcome and deciding check; the run ended with this code.
+static void expect(const SupportRun *run, int code, const char *outcome, const char *decided_by)
+{
+    Json *verdict = read_home("last-verdict.json");
+    const char *seen = json_text_or(json_get(verdict, "outcome"), "?"), *by = json_text_or(json_get(verdict, "decided_by"), "");
+    ck_assert_msg(run->exit_code == code && strcmp(seen, outcome) == 0 && strcmp(by, decided_by) == 0,
+                  "code %d (expected %d), outcome %s (%s), decided by '%s' (%s): %s\n%s", run->exit_code, code, seen, outcome, by,
+                  decided_by, json_text_or(json_get(verdict, "reason"), ""), text_string(&run->errors));
+    json_free(verdict);
+}
+
+static void current(char ret_version[96], char ret_kind[16])
+{
+    SupportRun run;
+    FEDGATE(&run, "", "current", "--format", "json");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    Error error = ERROR_INIT;
+    Json *json = json_parse(text_string(&run.output), run.output.length, 100000, &error);
+    ck_assert_msg(json != NULL, "%s", error.message);
+    ck_assert(text_copy(ret_version, 96, json_text_or(json_get(json, "version"), "")));
+    ck_assert(text_copy(ret_kind, 16, json_text_or(json_get(json, "kind"), "")));
+    json_free(json);
+    support_run_done(&run);
+}
+
+static void expect_live(const char *kind)
+{
+    char version[96], seen[16];
+    current(version, seen);
+    ck_assert_str_eq(seen, kind);
+}
+
+// -- promote, the same slot again, the same version again
+
+START_TEST(test_a_good_first_night_is_promoted_and_judged_once)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run");
+    expect(&run, 0, "promoted", "");
+    expect_live("release");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run");   // no work, same code, and it says so
+    ck_assert_int_eq(run.exit_code, 0);
+    ck_assert_msg(strstr(text_string(&run.errors), "already judged") != NULL, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--set", "train.seed=2");   // changed since: says so, still no work
+    ck_assert_msg(strstr(text_string(&run.errors), "--retry") != NULL, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--retry");   // the same version again: good, already live, nothing moves
+    expect(&run, 0, "promoted", "");
+    ck_assert_msg(strstr(text_string(&run.errors), "already live") != NULL, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    FEDGATE(&run, "", "history", "--format", "json");
+    Error error = ERROR_INIT;
+    Json *history = json_parse(text_string(&run.output), run.output.length, 100000, &error);
+    ck_assert_uint_eq(json_count(json_get(history, "moves")), 2);   // adopt, promote
+    json_free(history);
+    support_run_done(&run);
+    FEDGATE(&run, "", "verify");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.output));
+    support_run_done(&run);
+    FEDGATE(&run, "", "status");
+    ck_assert_int_eq(run.exit_code, 2);   // the simulated night is long past: no verdict newer than the age
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_quiet_is_silent_when_promoted)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--quiet");
+    expect(&run, 0, "promoted", "");
+    ck_assert_msg(run.output.length == 0 && run.errors.length == 0, "printed: %s%s", text_string(&run.output), text_string(&run.errors));
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+// -- refused by each judge, each by its planted fault
+
+static const struct { const char *faults, *set, *decided_by; int code; } refusals[] = {
+    {MODEL ",copy.serial=1,model.copy_ns=400000", "train.patience=4", "overlap", 10},
+    {MODEL ",copy.pageable=1", "train.patience=4", "overlap", 10},
+    {MODEL ",model.load_ns=3000000", "train.patience=4", "fed", 10},
+    {MODEL ",closure.unnamed_ns=200000", "train.patience=4", "closure", 10},
+    {MODEL ",train.unsynchronised=1", "train.patience=4", "plausible", 10},
+    {MODEL ",train.leak_bytes=4000000", "train.patience=4", "memory", 10},
+    {MODEL ",memory.extra_bytes=30000000000", "train.patience=4", "memory", 10},
+    {MODEL ",parity.tf32=1", "train.patience=4", "parity", 10},
+    {MODEL ",determinism.perturb=1", "train.patience=4", "determinism", 10},
+    {MODEL ",quality.shuffle_labels=1", "train.patience=4", "quality", 10},
+    {MODEL ",quality.copy_baseline=1", "train.patience=4", "quality", 10},
+    {MODEL ",input.drop_column=0", "train.patience=4", "input", 10},
+    {MODEL, "device.memory=1MB", "memory", 10},
+    {MODEL, "window.length=50ms", "window", 10},                     // missed during: the forecast stops it
+    {MODEL, "input.missing=0.0001", "input", 10},
+    {MODEL ",train.nan_step=3", "train.patience=4", "", 0},          // see the loop body: anything but a promotion
+    {MODEL ",selftest.pass=1", "train.patience=4", "", 0},
+};
+
+START_TEST(test_a_planted_fault_is_refused_by_its_judge)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, refusals[_i].faults, "run", "--set", refusals[_i].set);
+    if (refusals[_i].code != 0)
+        expect(&run, refusals[_i].code, refusals[_i].code == 10 ? "refused" : "inconclusive", refusals[_i].decided_by);
+    else
+        ck_assert_msg(run.exit_code != 0, "promoted with %s", refusals[_i].faults);
+    expect_live("baseline");
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_the_fed_loader_passes_overlap_and_fed_and_quality_refuses_noise)
+{
+    begin("fixtures/configs/fed_loader.yaml", "fixtures/fed_loader");
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run");
+    expect(&run, 10, "refused", "quality");
+    Json *verdict = read_home("last-verdict.json");
+    for (size_t i = 0; i < json_count(json_get(verdict, "checks")); i++) {
+        const Json *check = json_at(json_get(verdict, "checks"), i);
+        const char *name = json_text_or(json_get(check, "name"), "");
+        if (strcmp(name, "overlap") == 0 || strcmp(name, "fed") == 0 || strcmp(name, "closure") == 0)
+            ck_assert_str_eq(json_text_or(json_get(check, "outcome"), ""), "pass");
+    }
+    json_free(verdict);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+// -- revert, roll back
+
+// Adds a byte to a file of the release that is live.
+static void corrupt_live(void)
+{
+    char version[96], kind[16], path[1024];
+    current(version, kind);
+    ck_assert(text_print(path, sizeof path, "%s/releases/%s/model.safetensors", home, version));
+    ck_assert_int_eq(chmod(path, 0640), 0);
+    FILE *file = fopen(path, "ab");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fputc('x', file), 'x');
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+START_TEST(test_a_corrupted_live_release_is_reverted_to_the_last_known_good)
+{
+    begin_learnable();
+    SupportRun run;
+    char first[96], second[96], now[96], kind[16];
+    FEDGATE(&run, MODEL, "run", "--slot", "night-1");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    current(first, kind);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-2", "--set", "train.seed=2");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    current(second, kind);
+    ck_assert_str_ne(first, second);
+    corrupt_live();
+    FEDGATE(&run, MODEL, "run", "--slot", "night-3", "--set", "train.seed=3");
+    expect(&run, 12, "reverted", "");
+    support_run_done(&run);
+    current(now, kind);
+    ck_assert_str_eq(now, first);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-3", "--set", "train.seed=3");   // judged: same code, no work
+    ck_assert_int_eq(run.exit_code, 12);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_rollback_is_not_undone_by_the_next_night)
+{
+    begin_learnable();
+    SupportRun run;
+    char first[96], second[96], now[96], kind[16];
+    FEDGATE(&run, MODEL, "run", "--slot", "night-1");
+    support_run_done(&run);
+    current(first, kind);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-2", "--set", "train.seed=2");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    current(second, kind);
+    FEDGATE(&run, "", "rollback", "--reason", "complaints from the call centre");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    current(now, kind);
+    ck_assert_str_eq(now, first);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-3", "--set", "train.seed=2");   // held
+    expect(&run, 10, "refused", "");
+    support_run_done(&run);
+    FEDGATE(&run, "", "unhold", "--reason", "cause found");
+    ck_assert_int_eq(run.exit_code, 0);
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-4", "--set", "train.seed=2");   // barred
+    expect(&run, 10, "refused", "");
+    support_run_done(&run);
+    current(now, kind);
+    ck_assert_str_eq(now, first);
+    FEDGATE(&run, "", "unhold", "--unbar", second, "--reason", "it was the data");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-5", "--set", "train.seed=2");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    current(now, kind);
+    ck_assert_str_eq(now, second);
+    end();
+}
+END_TEST
+
+// -- the database away, a second run, an interrupted run
+
+START_TEST(test_without_a_database_the_slot_waits_and_resumes_at_shipping)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL ",telemetry.down=1", "run");
+    expect(&run, 11, "inconclusive", "telemetry");
+    expect_live("baseline");
+    support_run_done(&run);
+    Json *before = read_home("last-verdict.json");
+    FEDGATE(&run, MODEL, "run");
+    expect(&run, 0, "promoted", "");
+    Json *after = read_home("last-verdict.json");
+    ck_assert_str_eq(json_text_or(json_get(before, "run"), "a"), json_text_or(json_get(after, "run"), "b"));   // no training again
+    expect_live("release");
+    json_free(before);
+    json_free(after);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_second_run_is_refused_and_names_the_holder)
+{
+    begin_learnable();
+    char path[1024];
+    Error error = ERROR_INIT;
+    ck_assert(text_print(path, sizeof path, "%s/run.lock", home));
+    FileLock *lock = file_lock_try(path, "pid 4711, run test, since today", &error);
+    ck_assert_msg(lock != NULL, "%s", error.message);
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run");
+    ck_assert_int_eq(run.exit_code, 75);
+    ck_assert_msg(strstr(text_string(&run.errors), "4711") != NULL, "%s", text_string(&run.errors));
+    support_run_done(&run);
+    file_lock_release(lock);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_killed_training_resumes_from_its_checkpoint)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL ",process.kill_step=60", "run", "--set", "train.checkpoint_every=20", "--set", "telemetry.window=20");
+    expect(&run, 69, "failed", "");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--set", "train.checkpoint_every=20", "--set", "telemetry.window=20");
+    expect(&run, 0, "promoted", "");
+    Json *verdict = read_home("last-verdict.json");
+    char name[256];
+    ck_assert(text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
+    Json *evidence = read_home(name);
+    ck_assert_int_ge(json_integer_or(json_get(evidence, "resumed_from_step"), 0), 20);
+    json_free(evidence);
+    json_free(verdict);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_no_promote_passes_and_leaves_the_slot_open)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--no-promote");
+    expect(&run, 0, "passed", "");
+    expect_live("baseline");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+// -- reproducible
+
+START_TEST(test_two_runs_of_one_version_seal_the_same_bytes_and_other_bytes_are_refused)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--no-promote");
+    expect(&run, 0, "passed", "");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL ",release.extra_byte=1", "run", "--retry");
+    expect(&run, 10, "refused", "determinism");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--retry", "--set", "input.workers=3", "--set", "device.threads=2");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_judging_stored_evidence_again_gives_the_same_bytes)
+{
+    begin_learnable();
+    SupportRun run, first, second;
+    FEDGATE(&run, MODEL, "run");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    Json *verdict = read_home("last-verdict.json");
+    char path[1024];
+    ck_assert(text_print(path, sizeof path, "%s/runs/%s/evidence.json", home, json_text_or(json_get(verdict, "run"), "")));
+    FEDGATE(&first, "", "judge", path, "--format", "json");
+    FEDGATE(&second, "", "judge", path, "--format", "json");
+    ck_assert_msg(first.exit_code == 0, "%s%s", text_string(&first.output), text_string(&first.errors));
+    ck_assert_str_eq(text_string(&first.output), text_string(&second.output));
+    json_free(verdict);
+    support_run_done(&first);
+    support_run_done(&second);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, "", "run");
+    ck_assert_msg(run.exit_code == 0 || run.exit_code == 10 || run.exit_code == 11, "%d: %s", run.exit_code, text_string(&run.errors));
+    Json *verdict = read_home("last-verdict.json");
+    const Json *checks = json_get(verdict, "checks");
+    ck_assert_uint_eq(json_count(checks), 11);
+    for (size_t i = 0; i < json_count(checks); i++) {
+        const char *outcome = json_text_or(json_get(json_at(checks, i), "outcome"), "");
+        ck_assert_str_ne(outcome, "not_measured");
+        ck_assert_str_ne(outcome, "error");
+        if (strcmp(json_text_or(json_get(json_at(checks, i), "name"), ""), "closure") == 0)
+            ck_assert_str_eq(outcome, "pass");
+    }
+    json_free(verdict);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("nights");
+    TCase *nights = tcase_create("nights");
+    tcase_set_timeout(nights, 300);
+    tcase_add_test(nights, test_a_good_first_night_is_promoted_and_judged_once);
+    tcase_add_test(nights, test_quiet_is_silent_when_promoted);
+    tcase_add_loop_test(nights, test_a_planted_fault_is_refused_by_its_judge, 0, (int)(sizeof refusals / sizeof refusals[0]));
+    tcase_add_test(nights, test_the_fed_loader_passes_overlap_and_fed_and_quality_refuses_noise);
+    tcase_add_test(nights, test_a_corrupted_live_release_is_reverted_to_the_last_known_good);
+    tcase_add_test(nights, test_a_rollback_is_not_undone_by_the_next_night);
+    tcase_add_test(nights, test_without_a_database_the_slot_waits_and_resumes_at_shipping);
+    tcase_add_test(nights, test_a_second_run_is_refused_and_names_the_holder);
+    tcase_add_test(nights, test_a_killed_training_resumes_from_its_checkpoint);
+    tcase_add_test(nights, test_no_promote_passes_and_leaves_the_slot_open);
+    tcase_add_test(nights, test_two_runs_of_one_version_seal_the_same_bytes_and_other_bytes_are_refused);
+    tcase_add_test(nights, test_judging_stored_evidence_again_gives_the_same_bytes);
+    tcase_add_test(nights, test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes);
+    suite_add_tcase(suite, nights);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
