@@ -1,7 +1,7 @@
 // arena.h - memory by lifetime: everything allocated from an arena is freed with it, at once.
 //
-// The name of an Arena parameter is the lifetime of what comes back: `Arena *run`, `Arena *scratch`. There is no
-// current-context global. Not thread-safe. Host allocation failure (or the maximum reached) returns NULL.
+// The name of an Arena parameter is the lifetime of what comes back: `Arena *run`, `Arena *scratch`. There is
+// no current-context global. Not thread-safe. Host allocation failure (or the maximum reached) returns NULL.
 #ifndef FEDGATE_ARENA_H
 #define FEDGATE_ARENA_H
 

@@ -1,10 +1,11 @@
 // error.h - failure as a value: what could not be done, to which thing, why, and what to do next.
 //
 // Every function that can fail returns bool (or a pointer, NULL on failure), takes an Error last and sets it
-// exactly when it fails. An Error is the caller's stack struct of fixed size: nothing is allocated, so running
-// out of memory is reportable too. Callers add context on the way up with error_prefix(); only cli and night log.
-// Wording: lower case, no full stop, single quotes round names, the kind of object before its name, value and
-// limit both shown; "could not" when it may pass later, "cannot" when it never will; a hint is a full sentence.
+// exactly when it fails. An Error is the caller's stack struct of fixed size: nothing is allocated, so
+// running out of memory is reportable too. Callers add context going up with error_prefix(); only cli and
+// night log. Wording: lower case, no full stop, single quotes round names, the kind of object before its
+// name, value and limit both shown; "could not" when it may pass later, "cannot" when it never will; a hint
+// is a full sentence.
 #ifndef FEDGATE_ERROR_H
 #define FEDGATE_ERROR_H
 
@@ -15,19 +16,19 @@
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 
 // name, exit code of the program (design.md section 2), whether the same call may pass later
-#define ERROR_KINDS(ROW)          \
-    ROW(NONE, 0, false)           \
-    ROW(CONFLICT, 10, false)      /* somebody moved what we expected to find: "baseline moved", name already taken */ \
-    ROW(INCONSISTENT, 13, false)  /* records disagree; the owner must act */ \
-    ROW(USAGE, 64, false)         \
-    ROW(DATA, 65, false)          /* bad input data, damaged file, failed digest */ \
-    ROW(UNAVAILABLE, 69, true)    /* something needed is not there: database, device, package */ \
-    ROW(DEVICE, 69, true)         /* the compute device failed or does not fit */ \
-    ROW(MEMORY, 69, true)         /* the host ran out of memory, or a declared cap was reached */ \
-    ROW(INTERNAL, 70, false)      /* our own bug, caught */ \
-    ROW(IO, 74, true)             \
-    ROW(BUSY, 75, true)           \
-    ROW(DENIED, 77, false)        \
+#define ERROR_KINDS(ROW)                                                                                   \
+    ROW(NONE, 0, false)                                                                                    \
+    ROW(CONFLICT, 10, false)     /* somebody moved what we expected to find, or took the name */           \
+    ROW(INCONSISTENT, 13, false) /* records disagree; the owner must act */                                \
+    ROW(USAGE, 64, false)                                                                                  \
+    ROW(DATA, 65, false)       /* bad input data, damaged file, failed digest */                           \
+    ROW(UNAVAILABLE, 69, true) /* something needed is not there: database, device, package */              \
+    ROW(DEVICE, 69, true)      /* the compute device failed or does not fit */                             \
+    ROW(MEMORY, 69, true)      /* the host ran out of memory, or a declared cap was reached */             \
+    ROW(INTERNAL, 70, false)   /* our own bug, caught */                                                   \
+    ROW(IO, 74, true)                                                                                      \
+    ROW(BUSY, 75, true)                                                                                    \
+    ROW(DENIED, 77, false)                                                                                 \
     ROW(CONFIG, 78, false)
 
 typedef enum ErrorKind {
@@ -50,11 +51,13 @@ typedef struct Error {
 #define FEDGATE_STRING(x) FEDGATE_STRING_(x)
 #define FEDGATE_HERE __FILE__ ":" FEDGATE_STRING(__LINE__)
 
-// Raises: sets every field and returns false, so that `return FAIL(error, ERROR_IO, errno, "could not ...")` reads
-// as one statement. A nonzero code that is an errno (kinds IO, BUSY, DENIED, UNAVAILABLE) adds ": <strerror>".
+// Raises: sets every field and returns false, so that `return FAIL(error, ERROR_IO, errno, "could not ...")`
+// reads as one statement. A nonzero code that is an errno (kinds IO, BUSY, DENIED, UNAVAILABLE) adds its
+// words.
 #define FAIL(error, kind, code, ...) error_set((error), (kind), (code), FEDGATE_HERE, __VA_ARGS__)
 
-bool error_set(Error *error, ErrorKind kind, int code, const char *origin, const char *format, ...) PRINTF_LIKE(5, 6);
+bool error_set(Error *error, ErrorKind kind, int code, const char *origin, const char *format, ...)
+    PRINTF_LIKE(5, 6);
 
 // Puts "<text>: " before the message; returns false, for use while returning.
 bool error_prefix(Error *error, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -72,10 +75,14 @@ bool error_worth_retry(ErrorKind kind);
 #define BUG(...) error_bug(FEDGATE_HERE, __VA_ARGS__)
 _Noreturn void error_bug(const char *origin, const char *format, ...) PRINTF_LIKE(2, 3);
 
-// Declares a variable released at the end of its scope: OWNED(Registry, registry) *r = NULL; calls registry_free.
-// The module declares the releaser with OWNED_RELEASE(Type, function) once, after its free/close function.
-#define OWNED_RELEASE(Type, release)                                                                             \
-    static inline void fedgate_release_##release(Type **owned) { release(*owned); }
+// Declares a variable released at the end of its scope: OWNED(Registry, registry) *r = NULL; calls
+// registry_free. The module declares the releaser with OWNED_RELEASE(Type, function) once, after its
+// free/close function.
+#define OWNED_RELEASE(Type, release)                           \
+    static inline void fedgate_release_##release(Type **owned) \
+    {                                                          \
+        release(*owned);                                       \
+    }
 #define OWNED(Type, release) __attribute__((cleanup(fedgate_release_##release))) Type
 
 #endif

@@ -13,14 +13,17 @@ typedef struct Hash Hash;   // a running SHA-256
 
 Hash *hash_begin(void);                                     // NULL when out of memory
 void hash_add(Hash *hash, const void *bytes, size_t length);
-void hash_add_string(Hash *hash, const char *string);       // length-prefixed (u64 LE), so "ab","c" differs from "a","bc"
-void hash_end(Hash *hash, Digest *ret_digest);              // frees the running state; NULL hash gives an all-zero digest
+// Length-prefixed (u64 LE), so "ab","c" differs from "a","bc".
+void hash_add_string(Hash *hash, const char *string);
+// Frees the running state; NULL hash gives an all-zero digest.
+void hash_end(Hash *hash, Digest *ret_digest);
 void hash_abort(Hash *hash);
 
 void hash_bytes(const void *bytes, size_t length, Digest *ret_digest);
 // Whole file through one descriptor (opened O_NOFOLLOW); ret_size may be NULL. ERROR_IO, path named.
 WARN_UNUSED bool hash_file(const char *path, Digest *ret_digest, uint64_t *ret_size, Error *error);
-WARN_UNUSED bool hash_fd(int fd, Digest *ret_digest, uint64_t *ret_size, Error *error);   // from offset 0, by pread
+// From offset 0, by pread.
+WARN_UNUSED bool hash_fd(int fd, Digest *ret_digest, uint64_t *ret_size, Error *error);
 
 void digest_hex(const Digest *digest, char ret_hex[static DIGEST_HEX_SIZE]);
 bool digest_parse(const char *hex, Digest *ret_digest);   // exactly 64 lower-case hex digits

@@ -1,11 +1,11 @@
 // json.h - JSON values: bounded reading, building, and one canonical way of writing.
 //
-// Reading takes its maximum at birth, refuses duplicate keys, more than 64 levels and trailing bytes. Writing is
-// canonical: keys in the order they were put, no blanks (or two-space indent), doubles in their shortest exact form;
-// the same tree always gives the same bytes. JSON has no NaN or infinity: json_put_number writes those as the
-// strings "nan", "inf", "-inf" and json_get_number reads the strings back, so that bad evidence stays visible as bad.
-// Building never fails visibly: out of host memory while building ends the process with code 70, as a kill would,
-// which every protocol on disk survives by design.
+// Reading takes its maximum at birth, refuses duplicate keys, more than 64 levels and trailing bytes. Writing
+// is canonical: keys in the order they were put, no blanks (or two-space indent), doubles in their shortest
+// exact form; the same tree always gives the same bytes. JSON has no NaN or infinity: json_put_number writes
+// those as the strings "nan", "inf", "-inf" and json_get_number reads the strings back, so that bad evidence
+// stays visible as bad. Building never fails visibly: out of host memory while building ends the process with
+// code 70, as a kill would, which every protocol on disk survives by design.
 #ifndef FEDGATE_JSON_H
 #define FEDGATE_JSON_H
 
@@ -22,7 +22,8 @@ Json *json_make_integer(int64_t value);
 Json *json_make_bool(bool value);
 Json *json_copy_deep(const Json *value);
 WARN_UNUSED Json *json_parse(const char *bytes, size_t length, size_t maximum, Error *error);   // ERROR_DATA
-WARN_UNUSED Json *json_read_file(const char *path, size_t maximum, Error *error);   // ERROR_IO or ERROR_DATA, path named
+// ERROR_IO or ERROR_DATA, path named.
+WARN_UNUSED Json *json_read_file(const char *path, size_t maximum, Error *error);
 
 // -- fill; a put on an existing key replaces it; `value` of json_put and json_add is consumed
 void json_put(Json *object, const char *key, Json *value);   // NULL value gives null
@@ -48,7 +49,7 @@ size_t json_count(const Json *value);     // members of an object or array, else
 const Json *json_at(const Json *array, size_t index);
 const Json *json_get(const Json *object, const char *key);        // NULL when absent
 const Json *json_find(const Json *object, const char *dotted);    // "timeline.steps.copy_ns"
-const char *json_key_at(const Json *object, size_t index);        // keys in order; NULL past the end. O(index).
+const char *json_key_at(const Json *object, size_t index);   // keys in order; NULL past the end. O(index).
 bool json_same(const Json *a, const Json *b);   // deep; member order ignored, 1 and 1.0 differ
 
 // value or fallback when absent or of another type
@@ -66,7 +67,8 @@ WARN_UNUSED bool json_get_bool(const Json *object, const char *key, bool *ret_va
 // -- write
 typedef enum JsonStyle { JSON_COMPACT, JSON_INDENTED } JsonStyle;
 void json_write(const Json *value, JsonStyle style, Text *out);   // no newline at the end
-WARN_UNUSED bool json_write_file(const Json *value, JsonStyle style, const char *path, Error *error);   // atomic, newline at the end, mode 0640
+// Atomic, newline at the end, mode 0640.
+WARN_UNUSED bool json_write_file(const Json *value, JsonStyle style, const char *path, Error *error);
 
 // -- free
 void json_free(Json *value);   // NULL allowed

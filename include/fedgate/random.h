@@ -1,4 +1,4 @@
-// random.h - randomness as a pure function of a key and a counter, so order never depends on threads or history.
+// random.h - randomness as a pure function of a key and a counter: no order of threads can change it.
 #ifndef FEDGATE_RANDOM_H
 #define FEDGATE_RANDOM_H
 
@@ -6,7 +6,8 @@
 
 uint64_t random_bits(uint64_t key, uint64_t counter);
 double random_unit(uint64_t key, uint64_t counter);     // [0, 1), 53 bits
-double random_normal(uint64_t key, uint64_t counter);   // mean 0, variance 1 (Box-Muller on counters 2c, 2c+1)
+// Mean 0, variance 1 (Box-Muller on counters 2c, 2c+1).
+double random_normal(uint64_t key, uint64_t counter);
 
 // A keyed bijection of 0..count-1 (Feistel network with cycle walking): position -> index, O(1) state.
 typedef struct Permutation {

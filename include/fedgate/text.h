@@ -1,7 +1,8 @@
 // text.h - growable text with a maximum given at birth, and the few string helpers everyone needs.
 //
-// A Text never grows past its maximum: the append that would do so is dropped, `failed` is set and stays set, and
-// text_ok() reports it once at the end. Bytes are kept NUL-terminated. Host allocation failure sets `failed` too.
+// A Text never grows past its maximum: the append that would do so is dropped, `failed` is set and stays set,
+// and text_ok() reports it once at the end. Bytes are kept NUL-terminated. Host allocation failure sets
+// `failed` too.
 #ifndef FEDGATE_TEXT_H
 #define FEDGATE_TEXT_H
 
@@ -28,7 +29,7 @@ void text_add_char(Text *text, char c);
 
 const char *text_string(const Text *text);               // borrowed, never NULL
 WARN_UNUSED bool text_ok(const Text *text, Error *error);  // false when an append was dropped
-char *text_take(Text *text);                             // the caller frees; NULL when failed; text is empty after
+char *text_take(Text *text);   // the caller frees; NULL when failed; text is empty after
 
 static inline void text_release_scope(Text *text) { text_done(text); }
 #define SCOPED_TEXT __attribute__((cleanup(text_release_scope))) Text
@@ -48,7 +49,8 @@ bool text_ends_with(const char *string, const char *suffix);
 bool text_to_int64(const char *string, int64_t *ret_value);
 bool text_to_double(const char *string, double *ret_value);
 
-// Shortest decimal (15 to 17 digits) that reads back to the same double; "nan", "inf", "-inf" otherwise. At least 32 bytes.
+// Shortest decimal (15 to 17 digits) that reads back to the same double; "nan", "inf", "-inf" otherwise. At
+// least 32 bytes.
 void text_from_double(char to[static 32], double value);
 
 // 1234567 -> "1,234,567". At least 32 bytes.
@@ -57,7 +59,8 @@ void text_from_count(char to[static 32], int64_t value);
 // Edit distance (insert, delete, replace, swap), capped at 16; for "did you mean".
 int text_distance(const char *a, const char *b);
 
-// The candidate nearest to `word` within a third of its length (at least 2 edits), or NULL. candidates[count].
+// The candidate nearest to `word` within a third of its length (at least 2 edits), or NULL.
+// candidates[count].
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
 // Writes `string` with control bytes, DEL and invalid UTF-8 as \xHH so that one record stays one line.

@@ -30,8 +30,9 @@ void clock_format(int64_t wall_ns, const char *zone, char ret_text[static CLOCK_
     int rest = (int)(local - days * DAY_SECONDS);
     zone_date_from_days(days, &year, &month, &day);
     int east = minutes < 0 ? -minutes : minutes;
-    if (!text_print(ret_text, CLOCK_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03d%c%02d:%02d", (int)year, month, day,
-                    rest / 3600, rest / 60 % 60, rest % 60, milliseconds, minutes < 0 ? '-' : '+', east / 60, east % 60))
+    if (!text_print(ret_text, CLOCK_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03d%c%02d:%02d", (int)year,
+                    month, day, rest / 3600, rest / 60 % 60, rest % 60, milliseconds, minutes < 0 ? '-' : '+',
+                    east / 60, east % 60))
         BUG("an instant needs more than %d bytes", CLOCK_TIME_SIZE);
 }
 
@@ -85,8 +86,8 @@ static bool take_offset(const char **at, int *ret_seconds)
         *ret_seconds = 0;
         return true;
     }
-    if (!take_char(at, "+-") || !take_digits(at, 2, &hours) || !take_char(at, ":") || !take_digits(at, 2, &minutes) ||
-        hours > 23 || minutes > 59)
+    if (!take_char(at, "+-") || !take_digits(at, 2, &hours) || !take_char(at, ":") ||
+        !take_digits(at, 2, &minutes) || hours > 23 || minutes > 59)
         return false;
     *ret_seconds = (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
     return true;
@@ -98,12 +99,14 @@ bool clock_parse(const char *rfc3339, int64_t *ret_wall_ns)
     int64_t fraction_ns = 0;
     const char *at = rfc3339;
     if (!at || !take_digits(&at, 4, &year) || !take_char(&at, "-") || !take_digits(&at, 2, &month) ||
-        !take_char(&at, "-") || !take_digits(&at, 2, &day) || !take_char(&at, "Tt ") || !take_digits(&at, 2, &hour) ||
-        !take_char(&at, ":") || !take_digits(&at, 2, &minute) || !take_char(&at, ":") ||
-        !take_digits(&at, 2, &second) || !take_fraction(&at, &fraction_ns) || !take_offset(&at, &offset) || *at != '\0')
+        !take_char(&at, "-") || !take_digits(&at, 2, &day) || !take_char(&at, "Tt ") ||
+        !take_digits(&at, 2, &hour) || !take_char(&at, ":") || !take_digits(&at, 2, &minute) ||
+        !take_char(&at, ":") || !take_digits(&at, 2, &second) || !take_fraction(&at, &fraction_ns) ||
+        !take_offset(&at, &offset) || *at != '\0')
         return false;
     // 64 bits of nanoseconds reach from 1677 to 2262.
-    if (year < 1700 || year > 2261 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59)
+    if (year < 1700 || year > 2261 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 ||
+        second > 59)
         return false;
     int64_t days = zone_days_from_date(year, month, day), again_year;
     int again_month, again_day;
@@ -134,7 +137,8 @@ static int64_t instant_of_local(const Zone *zone, int64_t local)
     }
 }
 
-bool clock_next_local(int64_t after_ns, const char *zone, int hour, int minute, int64_t *ret_wall_ns, Error *error)
+bool clock_next_local(int64_t after_ns, const char *zone, int hour, int minute, int64_t *ret_wall_ns,
+                      Error *error)
 {
     const Zone *found = zone_find(zone, error);
     if (!found)
@@ -143,7 +147,8 @@ bool clock_next_local(int64_t after_ns, const char *zone, int hour, int minute, 
         return FAIL(error, ERROR_CONFIG, 0, "time of day %02d:%02d is outside 00:00 to 23:59", hour, minute);
     int64_t after = floor_divide(after_ns, second_ns);
     int64_t today = floor_divide(after + zone_span_offset(found, zone_span_at(found, after)), DAY_SECONDS);
-    // Each date has one such instant; begin a day early because a date line change may move it across midnight.
+    // Each date has one such instant; begin a day early because a date line change may move it across
+    // midnight.
     for (int64_t day = today - 1;; day++) {
         int64_t instant = instant_of_local(found, day * DAY_SECONDS + hour * 3600 + minute * 60);
         if (instant > after) {

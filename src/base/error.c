@@ -42,7 +42,8 @@ bool error_set(Error *error, ErrorKind kind, int code, const char *origin, const
 {
     if (!error)
         return false;
-    // Formatted apart, because the arguments may point into this very error. Twice the room, so that a cut shows.
+    // Formatted apart, because the arguments may point into this very error. Twice the room, so that a cut
+    // shows.
     char text[2 * sizeof error->message];
     va_list arguments;
     va_start(arguments, format);
@@ -113,8 +114,9 @@ int error_exit_code(ErrorKind kind)
 
 const char *error_kind_name(ErrorKind kind)
 {
-    static const char *const names[] = {"none", "conflict", "inconsistent", "usage", "data", "unavailable", "device",
-                                        "memory", "internal", "io", "busy", "denied", "config"};
+    static const char *const names[] = {"none",        "conflict", "inconsistent", "usage",    "data",
+                                        "unavailable", "device",   "memory",       "internal", "io",
+                                        "busy",        "denied",   "config"};
     _Static_assert(sizeof names / sizeof names[0] == ERROR_ROW_COUNT, "one name per error kind");
     return names[row_of(kind) - error_rows];
 }

@@ -68,7 +68,8 @@ static size_t find_row(const char *name)
     return FAULT_COUNT;
 }
 
-// Takes the next "name=number" off the list; false at its end. Sound is cleared when the entry has another form.
+// Takes the next "name=number" off the list; false at its end. Sound is cleared when the entry has another
+// form.
 static bool next_entry(const char **list, char ret_name[static 64], double *ret_value, bool *ret_sound)
 {
     if (**list == '\0')
@@ -122,7 +123,8 @@ bool fault_check(Error *error)
     bool sound;
     for (const char *list = fault_list(); next_entry(&list, name, &value, &sound);) {
         if (!sound)
-            return FAIL(error, ERROR_CONFIG, 0, "FEDGATE_FAULT is not a list of name=number, near '%s'", name);
+            return FAIL(error, ERROR_CONFIG, 0, "FEDGATE_FAULT is not a list of name=number, near '%s'",
+                        name);
         if (find_row(name) == FAULT_COUNT) {
             FAIL(error, ERROR_CONFIG, 0, "unknown fault '%s' in FEDGATE_FAULT", name);
             const char *nearest = text_nearest(name, names, FAULT_COUNT);

@@ -17,8 +17,8 @@ bool file_join(char *ret_path, const char *directory, const char *name, Error *e
     const char *slash = absolute || text_ends_with(directory, "/") ? "" : "/";
     char path[FILE_PATH_SIZE];
     if (!text_print(path, sizeof path, "%s%s%s", absolute ? "" : directory, slash, name))
-        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", absolute ? name : directory,
-                    FILE_PATH_SIZE - 1);
+        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes",
+                    absolute ? name : directory, FILE_PATH_SIZE - 1);
     memcpy(ret_path, path, strlen(path) + 1);
     return true;
 }
@@ -44,12 +44,14 @@ bool file_size(const char *path, uint64_t *ret_bytes, Error *error)
     return true;
 }
 
-bool file_split(const char *path, char ret_directory[static FILE_PATH_SIZE], const char **ret_name, Error *error)
+bool file_split(const char *path, char ret_directory[static FILE_PATH_SIZE], const char **ret_name,
+                Error *error)
 {
     const char *slash = strrchr(path, '/');
     size_t length = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
     if (length >= FILE_PATH_SIZE)
-        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path, FILE_PATH_SIZE - 1);
+        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path,
+                    FILE_PATH_SIZE - 1);
     memcpy(ret_directory, slash ? path : ".", length);
     ret_directory[length] = '\0';
     *ret_name = slash ? slash + 1 : path;
@@ -92,7 +94,8 @@ bool file_read(const char *path, Text *out, Error *error)
     if (got < 0)
         return FAIL(error, ERROR_IO, code, "could not read file '%s'", path);
     if (out->failed)
-        return FAIL(error, ERROR_DATA, 0, "file '%s' is larger than the limit of %zu bytes", path, out->maximum);
+        return FAIL(error, ERROR_DATA, 0, "file '%s' is larger than the limit of %zu bytes", path,
+                    out->maximum);
     return true;
 }
 
@@ -103,7 +106,8 @@ bool file_pread_all(int fd, void *to, size_t bytes, uint64_t offset, Error *erro
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return FAIL(error, ERROR_IO, errno, "could not read at offset %llu", (unsigned long long)(offset + have));
+            return FAIL(error, ERROR_IO, errno, "could not read at offset %llu",
+                        (unsigned long long)(offset + have));
         if (got == 0)
             return FAIL(error, ERROR_DATA, 0, "file ends at byte %llu, %zu bytes at offset %llu expected",
                         (unsigned long long)(offset + have), bytes, (unsigned long long)offset);
@@ -154,8 +158,9 @@ bool file_sync_parent(const char *path, Error *error)
 // Creates, and gives exactly this mode whatever the umask is.
 int file_create(const char *path, mode_t mode, Error *error)
 {
-    int fd = fault_fires("file.open") ? (errno = EIO, -1)
-                                      : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    int fd = fault_fires("file.open")
+                 ? (errno = EIO, -1)
+                 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0) {
         FAIL(error, errno == EEXIST ? ERROR_CONFLICT : ERROR_IO, errno,
              errno == EEXIST ? "file '%s' exists already" : "could not create file '%s'", path);
@@ -169,7 +174,8 @@ int file_create(const char *path, mode_t mode, Error *error)
     return -1;
 }
 
-// After a failed sync the pages may be gone although a second sync would succeed: the file goes, nothing is retried.
+// After a failed sync the pages may be gone although a second sync would succeed: the file goes, nothing is
+// retried.
 bool file_close_synced(int fd, const char *path, bool ok, Error *error)
 {
     ok = ok && file_sync(fd, path, error);
@@ -204,7 +210,8 @@ bool file_temporary_name(const char *path, char ret_path[static FILE_PATH_SIZE],
 bool file_write_atomic(const char *path, const void *bytes, size_t length, mode_t mode, Error *error)
 {
     char temporary[FILE_PATH_SIZE];
-    if (!file_temporary_name(path, temporary, error) || !file_write_new(temporary, bytes, length, mode, error))
+    if (!file_temporary_name(path, temporary, error) ||
+        !file_write_new(temporary, bytes, length, mode, error))
         return false;
     if (!file_rename_over(temporary, path, error)) {
         unlink(temporary);
@@ -257,7 +264,8 @@ bool file_link_read(const char *link_path, char *ret_target, size_t size, Error 
     if (length < 0)
         return FAIL(error, ERROR_IO, errno, "could not read link '%s'", link_path);
     if ((size_t)length >= size)
-        return FAIL(error, ERROR_DATA, 0, "target of link '%s' is longer than %zu bytes", link_path, size - 1);
+        return FAIL(error, ERROR_DATA, 0, "target of link '%s' is longer than %zu bytes", link_path,
+                    size - 1);
     memcpy(ret_target, target, (size_t)length);
     ret_target[length] = '\0';
     return true;
@@ -284,7 +292,8 @@ bool file_copy_new(const char *from, const char *to, mode_t mode, Error *error)
 
 bool file_remove(const char *path, Error *error)
 {
-    return unlink(path) == 0 || errno == ENOENT || FAIL(error, ERROR_IO, errno, "could not remove file '%s'", path);
+    return unlink(path) == 0 || errno == ENOENT ||
+           FAIL(error, ERROR_IO, errno, "could not remove file '%s'", path);
 }
 
 bool file_temporary(const char *directory, int *ret_fd, Error *error)

@@ -5,7 +5,8 @@
 #include <fedgate/file.h>
 
 // "<directory>/<name>" cut in two; a path without a slash is in ".".
-bool file_split(const char *path, char ret_directory[static FILE_PATH_SIZE], const char **ret_name, Error *error);
+bool file_split(const char *path, char ret_directory[static FILE_PATH_SIZE], const char **ret_name,
+                Error *error);
 
 // A name beside `path` that no other process uses: "<directory>/.tmp-<name>-<pid>-<n>".
 bool file_temporary_name(const char *path, char ret_path[static FILE_PATH_SIZE], Error *error);

@@ -28,7 +28,8 @@ bool file_make_directories(const char *path, mode_t mode, Error *error)
 {
     char partial[FILE_PATH_SIZE];
     if (!text_copy(partial, sizeof partial, path))
-        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path, FILE_PATH_SIZE - 1);
+        return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path,
+                    FILE_PATH_SIZE - 1);
     for (char *slash = strchr(partial + (partial[0] == '/'), '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (partial[0] != '\0' && !file_is_directory(partial) && !file_make_directory(partial, mode, error))

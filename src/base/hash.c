@@ -79,7 +79,8 @@ bool hash_fd(int fd, Digest *ret_digest, uint64_t *ret_size, Error *error)
     free(block);
     if (got < 0) {
         hash_abort(hash);
-        return FAIL(error, ERROR_IO, code, "could not read the file to hash at offset %llu", (unsigned long long)size);
+        return FAIL(error, ERROR_IO, code, "could not read the file to hash at offset %llu",
+                    (unsigned long long)size);
     }
     hash_end(hash, ret_digest);
     if (ret_size)

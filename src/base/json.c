@@ -153,7 +153,10 @@ bool json_is_null(const Json *value) { return has_type(value, JSON_NULL); }
 
 static bool read_number(const Json *value, double *ret_number)
 {
-    static const struct { const char *text; double value; } named[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
+    static const struct {
+        const char *text;
+        double value;
+    } named[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
     if (json_is_integer(value))
         return *ret_number = (double)json_integer_value(json_tree(value)), true;
     if (has_type(value, JSON_REAL))
@@ -239,10 +242,12 @@ bool json_bool_or(const Json *value, bool fallback)
 
 static bool refuse_member(const Json *member, const char *key, const char *wanted, Error *error)
 {
-    static const char *const names[] = {"an object", "an array", "a text", "an integer", "a number", "true", "false", "null"};
+    static const char *const names[] = {"an object", "an array", "a text", "an integer",
+                                        "a number",  "true",     "false",  "null"};
     if (!member)
         return FAIL(error, ERROR_DATA, 0, "json member '%s' is missing, expected %s", key, wanted);
-    return FAIL(error, ERROR_DATA, 0, "json member '%s' is %s, expected %s", key, names[json_typeof(json_tree(member))], wanted);
+    return FAIL(error, ERROR_DATA, 0, "json member '%s' is %s, expected %s", key,
+                names[json_typeof(json_tree(member))], wanted);
 }
 
 bool json_get_text(const Json *object, const char *key, const char **ret_string, Error *error)

@@ -29,13 +29,14 @@ Json *json_parse(const char *bytes, size_t length, size_t maximum, Error *error)
         return NULL;
     }
     json_error_t reason;
-    json_t *value = json_loadb(length > 0 ? bytes : "", length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+    json_t *value =
+        json_loadb(length > 0 ? bytes : "", length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
     if (!value) {
         SCOPED_TEXT shown;
         text_init(&shown, 4 * sizeof reason.text);
         text_add_escaped(&shown, reason.text);
-        FAIL(error, ERROR_DATA, 0, "cannot read json text at line %d column %d: %s", reason.line, reason.column,
-             text_string(&shown));
+        FAIL(error, ERROR_DATA, 0, "cannot read json text at line %d column %d: %s", reason.line,
+             reason.column, text_string(&shown));
         return NULL;
     }
     if (too_deep(value, 1)) {
@@ -63,7 +64,8 @@ static void write_string(const char *string, size_t length, Text *out)
     text_add_char(out, '"');
     for (size_t i = 0; i < length;) {
         size_t plain = i;
-        while (plain < length && (unsigned char)string[plain] >= 0x20 && string[plain] != '"' && string[plain] != '\\')
+        while (plain < length && (unsigned char)string[plain] >= 0x20 && string[plain] != '"' &&
+               string[plain] != '\\')
             plain++;
         text_add_bytes(out, string + i, plain - i);
         if (plain < length) {

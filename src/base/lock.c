@@ -61,7 +61,8 @@ static bool write_content(int fd, const char *path, const char *content, Error *
 {
     if (ftruncate(fd, 0) != 0)
         return FAIL(error, ERROR_IO, errno, "could not empty lock file '%s'", path);
-    if (content && (!file_write_all(fd, content, strlen(content), error) || !file_write_all(fd, "\n", 1, error)))
+    if (content &&
+        (!file_write_all(fd, content, strlen(content), error) || !file_write_all(fd, "\n", 1, error)))
         return error_prefix(error, "lock file '%s'", path);
     return true;
 }
@@ -79,7 +80,8 @@ static bool take_lock(int fd, const char *path, int64_t timeout_ns, Error *error
         if (clock_monotonic_ns(clock) >= end_ns) {
             char holder[LOCK_CONTENT_SIZE];
             read_content(fd, holder, sizeof holder);
-            return FAIL(error, ERROR_BUSY, 0, "lock '%s' is held by %s", path, holder[0] ? holder : "another process");
+            return FAIL(error, ERROR_BUSY, 0, "lock '%s' is held by %s", path,
+                        holder[0] ? holder : "another process");
         }
         clock_sleep_ns(clock, lock_pause_ns);
     }
@@ -93,7 +95,8 @@ FileLock *file_lock_wait(const char *path, const char *content, int64_t timeout_
         FAIL(error, errno == EACCES ? ERROR_DENIED : ERROR_IO, errno, "could not open lock file '%s'", path);
         return NULL;
     }
-    // Whatever the umask is: the owner's account and the nightly one both take it. Ignoring a refusal: it is another's file.
+    // Whatever the umask is: the owner's account and the nightly one both take it. Ignoring a refusal: it is
+    // another's file.
     if (fchmod(fd, 0660) != 0)
         errno = 0;
     FileLock *lock = calloc(1, sizeof *lock);
@@ -131,7 +134,8 @@ void file_lock_release(FileLock *lock)
     }
     lock_list_drop();
     if (lock->fd >= 0) {
-        // Closing alone would leave the lock to a child forked elsewhere; unlocking in such a child would take it from us.
+        // Closing alone would leave the lock to a child forked elsewhere; unlocking in such a child would
+        // take it from us.
         if (lock->owner == getpid())
             flock(lock->fd, LOCK_UN);
         close(lock->fd);

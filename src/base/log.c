@@ -170,7 +170,8 @@ static void write_json(Log *log, const char *time, LogLevel level, const char *n
         return;
 }
 
-void log_fields(Log *log, LogLevel level, const char *name, const char *sentence, const LogField *fields, size_t count)
+void log_fields(Log *log, LogLevel level, const char *name, const char *sentence, const LogField *fields,
+                size_t count)
 {
     if (!log)
         return;

@@ -31,7 +31,8 @@ pid_t process_fork_quietly(void)
 
 void process_enter_child(pid_t parent)
 {
-    static const int reset[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGALRM};
+    static const int reset[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,
+                                SIGCHLD, SIGUSR1, SIGUSR2, SIGALRM};
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++)
         signal(reset[i], SIG_DFL);
@@ -111,7 +112,8 @@ static bool find_account(const char *user, Account *ret_account, Error *error)
 }
 
 typedef struct Pipes {
-    int output[2], errors[2], start[2];   // start carries the errno of a failed exec; it closes when exec succeeds
+    int output[2], errors[2],
+        start[2];   // start carries the errno of a failed exec; it closes when exec succeeds
 } Pipes;
 
 static void close_end(int *fd)
@@ -134,7 +136,8 @@ static bool open_pipes(const ProcessSpec *spec, Pipes *ret_pipes, Error *error)
 {
     *ret_pipes = (Pipes){{-1, -1}, {-1, -1}, {-1, -1}};
     bool shared = spec->errors && spec->errors == spec->output;
-    if (pipe2(ret_pipes->start, O_CLOEXEC) != 0 || (spec->output && pipe2(ret_pipes->output, O_CLOEXEC) != 0) ||
+    if (pipe2(ret_pipes->start, O_CLOEXEC) != 0 ||
+        (spec->output && pipe2(ret_pipes->output, O_CLOEXEC) != 0) ||
         (spec->errors && !shared && pipe2(ret_pipes->errors, O_CLOEXEC) != 0)) {
         int code = errno;
         close_pipes(ret_pipes);
@@ -150,7 +153,8 @@ static bool become(const Account *account)
                               setresuid(account->uid, account->uid, account->uid) == 0);
 }
 
-static _Noreturn void run_child(const ProcessSpec *spec, const Account *account, const Pipes *pipes, pid_t parent)
+static _Noreturn void run_child(const ProcessSpec *spec, const Account *account, const Pipes *pipes,
+                                pid_t parent)
 {
     process_enter_child(parent);
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -193,7 +197,8 @@ static bool drain(int fd, Text *into)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// Until the program has ended and its pipes are empty. A grandchild may keep a pipe open: it is not waited for.
+// Until the program has ended and its pipes are empty. A grandchild may keep a pipe open: it is not waited
+// for.
 static bool watch(pid_t id, const ProcessSpec *spec, Pipes *pipes, ProcessResult *ret_result)
 {
     int64_t end_ns = process_end_ns(spec->timeout_ns);

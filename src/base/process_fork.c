@@ -20,7 +20,8 @@ struct Process {
     char buffer[64 * 1024];
 };
 
-// The copied stdio buffers were emptied before the fork; _exit keeps the parent's exit handlers from running here.
+// The copied stdio buffers were emptied before the fork; _exit keeps the parent's exit handlers from running
+// here.
 static _Noreturn void run_child(ProcessWork work, void *context, int report_fd, pid_t parent)
 {
     lock_list_forget();
@@ -105,7 +106,8 @@ int process_read_line(Process *process, char *ret_line, size_t size, int64_t tim
             return 0;
         if (ready <= 0)
             continue;
-        ssize_t got = read(process->report_fd, process->buffer + process->end, sizeof process->buffer - process->end);
+        ssize_t got =
+            read(process->report_fd, process->buffer + process->end, sizeof process->buffer - process->end);
         if (got > 0) {
             process->end += (size_t)got;
         } else if (got == 0) {

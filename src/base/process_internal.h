@@ -4,8 +4,8 @@
 
 #include <fedgate/process.h>
 
-// fork() with every signal held back, so that none can meet the parent's handlers in the child. The child calls
-// process_enter_child, which lets them in; in the parent they are let in at once. errno is kept.
+// fork() with every signal held back, so that none can meet the parent's handlers in the child. The child
+// calls process_enter_child, which lets them in; in the parent they are let in at once. errno is kept.
 pid_t process_fork_quietly(void);
 
 // In a fresh child: its own group, default signals, and death with the parent of this id.

@@ -16,7 +16,8 @@ const char *process_account(void)
     struct passwd entry, *found = NULL;
     char room[ACCOUNT_BYTES];
     uid_t uid = getuid();
-    if (getpwuid_r(uid, &entry, room, sizeof room, &found) != 0 || !found || !text_copy(name, sizeof name, entry.pw_name))
+    if (getpwuid_r(uid, &entry, room, sizeof room, &found) != 0 || !found ||
+        !text_copy(name, sizeof name, entry.pw_name))
         snprintf(name, sizeof name, "%lu", (unsigned long)uid);
     return name;
 }

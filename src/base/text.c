@@ -26,7 +26,8 @@ void text_clear(Text *text)
         text->data[0] = '\0';
 }
 
-// Room for `length` more bytes and the NUL; false (and failed set) when that passes the maximum or memory ends.
+// Room for `length` more bytes and the NUL; false (and failed set) when that passes the maximum or memory
+// ends.
 static bool reserve(Text *text, size_t length)
 {
     if (length > text->maximum - text->length) {
@@ -101,7 +102,8 @@ bool text_ok(const Text *text, Error *error)
 {
     if (!text->failed)
         return true;
-    return FAIL(error, ERROR_MEMORY, 0, "text was cut: it cannot pass %zu bytes or memory ran out", text->maximum);
+    return FAIL(error, ERROR_MEMORY, 0, "text was cut: it cannot pass %zu bytes or memory ran out",
+                text->maximum);
 }
 
 char *text_take(Text *text)

@@ -72,8 +72,8 @@ static bool read_header(const char *at, size_t left, Counts *ret_counts)
 
 static size_t block_bytes(const Counts *c, size_t time_bytes)
 {
-    return c->transitions * (time_bytes + 1) + c->types * TYPE_BYTES + c->characters + c->leaps * (time_bytes + 4) +
-           c->standard_flags + c->utc_flags;
+    return c->transitions * (time_bytes + 1) + c->types * TYPE_BYTES + c->characters +
+           c->leaps * (time_bytes + 4) + c->standard_flags + c->utc_flags;
 }
 
 // The second, 64-bit block: instants, their types, the types; then the rule between two newlines.
@@ -100,7 +100,8 @@ static bool read_spans(const char *bytes, size_t length, ZoneSpans *spans)
     }
     const char *footer = times + block, *end = bytes + length;
     char rule[128];
-    const char *newline = footer < end && *footer == '\n' ? memchr(footer + 1, '\n', (size_t)(end - footer - 1)) : NULL;
+    const char *newline =
+        footer < end && *footer == '\n' ? memchr(footer + 1, '\n', (size_t)(end - footer - 1)) : NULL;
     size_t size = newline ? (size_t)(newline - footer - 1) : 0;
     if (!newline || size >= sizeof rule)
         return false;
@@ -135,7 +136,8 @@ static void suggest_name(const char *name, Error *error)
     Error ignored = ERROR_INIT;
     SCOPED_TEXT text;
     text_init(&text, ZONE_LIST_BYTES);
-    if (!file_join(path, database(), "tzdata.zi", &ignored) || !file_read(path, &text, &ignored) || text.length == 0) {
+    if (!file_join(path, database(), "tzdata.zi", &ignored) || !file_read(path, &text, &ignored) ||
+        text.length == 0) {
         error_hint(error, "Names look like 'Europe/Berlin' or 'UTC'.");
         return;
     }

@@ -1,7 +1,8 @@
 // zone_internal - a time zone as one list of spans, each with one offset from UTC.
 //
-// Read from the system's tz database (RFC 8536 files, version 2 and later); the rule in a file's last line is written
-// out to the year 2200. Zones are read once and kept for the life of the process. Thread-safe; TZ is never touched.
+// Read from the system's tz database (RFC 8536 files, version 2 and later); the rule in a file's last line is
+// written out to the year 2200. Zones are read once and kept for the life of the process. Thread-safe; TZ is
+// never touched.
 #ifndef FEDGATE_BASE_ZONE_INTERNAL_H
 #define FEDGATE_BASE_ZONE_INTERNAL_H
 

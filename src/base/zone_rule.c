@@ -146,9 +146,10 @@ bool zone_add_rule(ZoneSpans *spans, const char *rule)
         // Each change is given in the local time that holds before it.
         int64_t summer = change_in_year(&to_summer, year) + west;
         int64_t winter = change_in_year(&to_winter, year) + summer_west;
-        bool ok = summer < winter
-                      ? add_later(spans, after, summer, -summer_west) && add_later(spans, after, winter, -west)
-                      : add_later(spans, after, winter, -west) && add_later(spans, after, summer, -summer_west);
+        bool ok =
+            summer < winter
+                ? add_later(spans, after, summer, -summer_west) && add_later(spans, after, winter, -west)
+                : add_later(spans, after, winter, -west) && add_later(spans, after, summer, -summer_west);
         if (!ok)
             return false;
     }

@@ -75,8 +75,8 @@ void support_compare_golden(const char *golden_path, const char *text)
     size_t line = 1, at = 0;
     for (; want[at] && want[at] == text[at]; at++)
         line += want[at] == '\n';
-    ck_assert_msg(want[at] == text[at], "differs from %s in line %zu: '%.60s' instead of '%.60s'", golden_path, line,
-                  text + at, want + at);
+    ck_assert_msg(want[at] == text[at], "differs from %s in line %zu: '%.60s' instead of '%.60s'",
+                  golden_path, line, text + at, want + at);
 }
 
 void support_run_in(const char *directory, const char *const *environment, const char *const *arguments,
@@ -93,12 +93,17 @@ void support_run_in(const char *directory, const char *const *environment, const
     *ret_run = (SupportRun){0};
     text_init(&ret_run->output, SUPPORT_BYTES);
     text_init(&ret_run->errors, SUPPORT_BYTES);
-    ProcessSpec spec = {.argv = argv, .environment = environment, .directory = directory,
-                        .timeout_ns = program_limit_ns, .output = &ret_run->output, .errors = &ret_run->errors};
+    ProcessSpec spec = {.argv = argv,
+                        .environment = environment,
+                        .directory = directory,
+                        .timeout_ns = program_limit_ns,
+                        .output = &ret_run->output,
+                        .errors = &ret_run->errors};
     ProcessResult result;
     Error error = ERROR_INIT;
     ck_assert_msg(process_run(&spec, &result, &error), "%s", error.message);
-    ck_assert_msg(!result.timed_out, "fedgate %s was still running after 110 s", count > 0 ? arguments[0] : "");
+    ck_assert_msg(!result.timed_out, "fedgate %s was still running after 110 s",
+                  count > 0 ? arguments[0] : "");
     ret_run->exit_code = result.exit_code;
     ret_run->signal = result.signal;
 }

@@ -1,4 +1,5 @@
-// support - what tests share: fresh folders, assertions on Error, golden files, and running the program itself.
+// support - what tests share: fresh folders, assertions on Error, golden files, and running the program
+// itself.
 //
 // Everything here ends the test (ck_abort) when it cannot do its part; nothing returns an error to handle.
 #ifndef FEDGATE_TESTS_SUPPORT_H
@@ -16,7 +17,8 @@
         ck_assert_msg((error)->kind == ERROR_NONE, "%s set an error: %s", #call, (error)->message);     \
     } while (0)
 
-// `call` is false, its Error is of this kind and its message contains `words`. The Error is cleared for the next call.
+// `call` is false, its Error is of this kind and its message contains `words`. The Error is cleared for the
+// next call.
 #define ASSERT_FAILS(call, error, expected, words)                                                      \
     do {                                                                                                \
         bool support_ok_ = (call);                                                                      \
@@ -27,7 +29,8 @@
 
 void support_check_error(const Error *error, ErrorKind expected, const char *words, const char *call);
 
-// A fresh folder of this test's own. Below $TMPDIR, else /tmp. The caller frees the path; remove deletes the tree too.
+// A fresh folder of this test's own. Below $TMPDIR, else /tmp. The caller frees the path; remove deletes the
+// tree too.
 char *support_folder_new(void);
 void support_folder_remove(char *folder);   // NULL allowed; frees the path
 
@@ -35,7 +38,8 @@ void support_folder_remove(char *folder);   // NULL allowed; frees the path
 const char *support_path(const char *folder, const char *name);
 
 void support_write(const char *path, const char *content);
-const char *support_read(const char *path, Text *out);   // clears `out` first, which is initialised with its maximum
+const char *support_read(const char *path,
+                         Text *out);   // clears `out` first, which is initialised with its maximum
 
 // Equal to the golden file, byte for byte; FEDGATE_GOLDEN=write in the environment rewrites the file instead.
 void support_compare_golden(const char *golden_path, const char *text);

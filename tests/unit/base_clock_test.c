@@ -48,7 +48,8 @@ START_TEST(the_real_clock_cannot_be_moved)
 }
 END_TEST
 
-static const struct { const char *utc, *zone, *shown; } format_rows[] = {
+static const struct { const char *utc, *zone, *shown;
+} format_rows[] = {
     {"2026-11-30T03:00:00Z", "Europe/Berlin", "2026-11-30T04:00:00.000+01:00"},
     {"2026-07-01T03:00:00.9999Z", "Europe/Berlin", "2026-07-01T05:00:00.999+02:00"},
     {"2026-07-01T03:00:00Z", "America/New_York", "2026-06-30T23:00:00.000-04:00"},
@@ -57,7 +58,8 @@ static const struct { const char *utc, *zone, *shown; } format_rows[] = {
     {"2026-07-01T03:00:00Z", "UTC", "2026-07-01T03:00:00.000+00:00"},
     {"1969-12-31T23:59:59.5Z", "", "1969-12-31T23:59:59.500+00:00"},
     {"2024-02-29T12:00:00Z", "", "2024-02-29T12:00:00.000+00:00"},
-    {"2150-07-01T12:00:00Z", "Europe/Berlin", "2150-07-01T14:00:00.000+02:00"},   // by the rule, past the table
+    {"2150-07-01T12:00:00Z", "Europe/Berlin",
+     "2150-07-01T14:00:00.000+02:00"},   // by the rule, past the table
     {"2150-12-01T12:00:00Z", "America/New_York", "2150-12-01T07:00:00.000-05:00"},
 };
 
@@ -81,10 +83,23 @@ START_TEST(what_is_shown_reads_back)
 END_TEST
 
 static const char *const bad_times[] = {
-    "", "2026-11-30", "2026-11-30T04:00:00", "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-04-31T00:00:00Z",
-    "2026-11-30T24:00:00Z", "2026-11-30T04:60:00Z", "2026-11-30T04:00:60Z", "2026-11-30T04:00:00.Z",
-    "2026-11-30T04:00:00+25:00", "2026-11-30T04:00:00+0100", "2026-11-30T04:00:00Z ", "1600-01-01T00:00:00Z",
-    "2300-01-01T00:00:00Z", "26-11-30T04:00:00Z", "2026-11-30X04:00:00Z",
+    "",
+    "2026-11-30",
+    "2026-11-30T04:00:00",
+    "2026-13-01T00:00:00Z",
+    "2026-02-29T00:00:00Z",
+    "2026-04-31T00:00:00Z",
+    "2026-11-30T24:00:00Z",
+    "2026-11-30T04:60:00Z",
+    "2026-11-30T04:00:60Z",
+    "2026-11-30T04:00:00.Z",
+    "2026-11-30T04:00:00+25:00",
+    "2026-11-30T04:00:00+0100",
+    "2026-11-30T04:00:00Z ",
+    "1600-01-01T00:00:00Z",
+    "2300-01-01T00:00:00Z",
+    "26-11-30T04:00:00Z",
+    "2026-11-30X04:00:00Z",
 };
 
 START_TEST(times_without_offset_or_out_of_the_calendar_are_refused)
@@ -137,7 +152,8 @@ START_TEST(the_next_local_time_is_one_instant_a_day)
     const NextRow *row = &next_rows[_i];
     Error error = ERROR_INIT;
     int64_t next_ns = 0;
-    ASSERT_OK(clock_next_local(instant(row->after), row->zone, row->hour, row->minute, &next_ns, &error), &error);
+    ASSERT_OK(clock_next_local(instant(row->after), row->zone, row->hour, row->minute, &next_ns, &error),
+              &error);
     char text[CLOCK_TIME_SIZE];
     clock_format(next_ns, row->zone, text);
     ck_assert_msg(next_ns == instant(row->next), "%s instead of %s", text, row->next);

@@ -158,7 +158,8 @@ static Suite *suite(void)
 {
     Suite *made = suite_create("base error");
     TCase *errors = tcase_create("error");
-    tcase_add_loop_test(errors, every_kind_has_its_exit_code_and_name, 0, sizeof kind_rows / sizeof kind_rows[0]);
+    tcase_add_loop_test(errors, every_kind_has_its_exit_code_and_name, 0,
+                        sizeof kind_rows / sizeof kind_rows[0]);
     tcase_add_test(errors, an_errno_is_put_into_words_only_for_kinds_whose_code_is_one);
     tcase_add_test(errors, prefixes_grow_to_the_left_and_keep_kind_and_origin);
     tcase_add_test(errors, raising_again_forgets_the_old_hint_and_may_quote_the_old_message);

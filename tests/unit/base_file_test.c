@@ -96,7 +96,8 @@ START_TEST(a_failed_atomic_write_keeps_the_old_file_and_no_temporary)
     support_write(in("d/x"), "kept");
     ASSERT_FAILS(file_write_atomic(in("d"), "new", 3, 0640, &error), &error, ERROR_IO, "could not rename");
     assert_names(folder, "d");
-    ASSERT_FAILS(file_write_atomic(in("none/f"), "new", 3, 0640, &error), &error, ERROR_IO, "could not create");
+    ASSERT_FAILS(file_write_atomic(in("none/f"), "new", 3, 0640, &error), &error, ERROR_IO,
+                 "could not create");
 }
 END_TEST
 
@@ -153,7 +154,8 @@ START_TEST(a_link_moves_in_one_step)
     ASSERT_FAILS(file_link_read(in("current"), target, 5, &error), &error, ERROR_DATA, "longer than 4 bytes");
     ASSERT_FAILS(file_link_read(in("none"), target, 5, &error), &error, ERROR_IO, "could not read link");
     ck_assert(!file_exists(in("current")));   // dangling
-    ASSERT_FAILS(file_link_replace(in("none/current"), "x", &error), &error, ERROR_IO, "could not create link");
+    ASSERT_FAILS(file_link_replace(in("none/current"), "x", &error), &error, ERROR_IO,
+                 "could not create link");
 }
 END_TEST
 
@@ -282,7 +284,8 @@ START_TEST(whatever_fails_the_file_is_old_or_new)
     close(fd);
     setenv("FEDGATE_FAULT", points[_i], 1);
     bool link = strstr(points[_i], "link") != NULL;
-    bool ok = link ? file_link_replace(in("l"), "f", &error) : file_write_atomic(in("f"), "new", 3, 0640, &error);
+    bool ok =
+        link ? file_link_replace(in("l"), "f", &error) : file_write_atomic(in("f"), "new", 3, 0640, &error);
     ck_assert_msg(!ok && error.kind == ERROR_IO, "%s never fired", points[_i]);
     unsetenv("FEDGATE_FAULT");
     SCOPED_TEXT text;

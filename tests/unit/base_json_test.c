@@ -26,8 +26,22 @@ static void assert_written(const Json *value, JsonStyle style, const char *expec
 
 // Read and written again, these give the same bytes.
 static const char *const canonical_rows[] = {
-    "{}", "[]", "null", "true", "false", "0", "-9223372036854775808", "9223372036854775807", "1.0", "-0.0", "0.1",
-    "1e+22", "5e-324", "0.30000000000000004", "\"\"", "\"\\\"\\\\\\n\\t\\u0001\\u000d/\xc3\xa4\xf0\x9f\x98\x80\"",
+    "{}",
+    "[]",
+    "null",
+    "true",
+    "false",
+    "0",
+    "-9223372036854775808",
+    "9223372036854775807",
+    "1.0",
+    "-0.0",
+    "0.1",
+    "1e+22",
+    "5e-324",
+    "0.30000000000000004",
+    "\"\"",
+    "\"\\\"\\\\\\n\\t\\u0001\\u000d/\xc3\xa4\xf0\x9f\x98\x80\"",
     "{\"b\":1,\"a\":[1,2.5,\"x\",null,true,{}],\"0\":{\"z\":[],\"y\":false}}",
 };
 
@@ -89,18 +103,30 @@ START_TEST(numbers_that_json_lacks_stay_visible_as_text)
 }
 END_TEST
 
-static const struct { const char *text, *words; } refused_rows[] = {
-    {"", "line 1"}, {"{", "line 1"}, {"{\"a\":1,\"a\":2}", "duplicate"}, {"[1,]", "cannot read json"},
-    {"[1] x", "end of file expected"}, {"{'a':1}", "cannot read json"}, {"[NaN]", "cannot read json"},
-    {"[1e999]", "overflow"}, {"[9223372036854775808]", "too big"}, {"\"\\u0000\"", "\\u0000"}, {"\"\xff\"", "0xff"},
-    {"[01]", "cannot read json"}, {"\"a\nb\"", "newline"}, {"[\x01]", "\\x01"},
+static const struct { const char *text, *words;
+} refused_rows[] = {
+    {"", "line 1"},
+    {"{", "line 1"},
+    {"{\"a\":1,\"a\":2}", "duplicate"},
+    {"[1,]", "cannot read json"},
+    {"[1] x", "end of file expected"},
+    {"{'a':1}", "cannot read json"},
+    {"[NaN]", "cannot read json"},
+    {"[1e999]", "overflow"},
+    {"[9223372036854775808]", "too big"},
+    {"\"\\u0000\"", "\\u0000"},
+    {"\"\xff\"", "0xff"},
+    {"[01]", "cannot read json"},
+    {"\"a\nb\"", "newline"},
+    {"[\x01]", "\\x01"},
 };
 
 START_TEST(text_that_is_not_json_is_refused_with_its_place)
 {
     Error error = ERROR_INIT;
     const char *text = refused_rows[_i].text;
-    ASSERT_FAILS(json_parse(text, strlen(text), 1000, &error) != NULL, &error, ERROR_DATA, refused_rows[_i].words);
+    ASSERT_FAILS(json_parse(text, strlen(text), 1000, &error) != NULL, &error, ERROR_DATA,
+                 refused_rows[_i].words);
 }
 END_TEST
 
@@ -167,10 +193,14 @@ START_TEST(a_required_member_says_what_is_there_instead)
     ck_assert_int_eq(integer, 3);
     ck_assert_double_eq(number, 3);
     ASSERT_FAILS(json_get_text(object, "q", &text, &error), &error, ERROR_DATA, "json member 'q' is missing");
-    ASSERT_FAILS(json_get_text(object, "a", &text, &error), &error, ERROR_DATA, "'a' is an array, expected a text");
-    ASSERT_FAILS(json_get_integer(object, "t", &integer, &error), &error, ERROR_DATA, "is a text, expected an integer");
-    ASSERT_FAILS(json_get_number(object, "t", &number, &error), &error, ERROR_DATA, "is a text, expected a number");
-    ASSERT_FAILS(json_get_bool(object, "i", &flag, &error), &error, ERROR_DATA, "is an integer, expected true or false");
+    ASSERT_FAILS(json_get_text(object, "a", &text, &error), &error, ERROR_DATA,
+                 "'a' is an array, expected a text");
+    ASSERT_FAILS(json_get_integer(object, "t", &integer, &error), &error, ERROR_DATA,
+                 "is a text, expected an integer");
+    ASSERT_FAILS(json_get_number(object, "t", &number, &error), &error, ERROR_DATA,
+                 "is a text, expected a number");
+    ASSERT_FAILS(json_get_bool(object, "i", &flag, &error), &error, ERROR_DATA,
+                 "is an integer, expected true or false");
     ASSERT_FAILS(json_get_bool(NULL, "i", &flag, &error), &error, ERROR_DATA, "is missing");
 }
 END_TEST

@@ -68,10 +68,12 @@ START_TEST(a_lock_is_never_taken_through_a_link)
     Error error = ERROR_INIT;
     support_write(support_path(folder, "victim"), "kept");
     ck_assert_int_eq(symlink("victim", lock_path()), 0);
-    ASSERT_FAILS(file_lock_try(lock_path(), "me", &error) != NULL, &error, ERROR_IO, "could not open lock file");
+    ASSERT_FAILS(file_lock_try(lock_path(), "me", &error) != NULL, &error, ERROR_IO,
+                 "could not open lock file");
     bool held;
     char holder[8];
-    ASSERT_FAILS(file_lock_look(lock_path(), &held, holder, sizeof holder, &error), &error, ERROR_IO, "run.lock");
+    ASSERT_FAILS(file_lock_look(lock_path(), &held, holder, sizeof holder, &error), &error, ERROR_IO,
+                 "run.lock");
 }
 END_TEST
 
@@ -109,7 +111,8 @@ typedef struct Inherited {
     const char *path;
 } Inherited;
 
-// Releases what it inherited, asks whether the parent still holds it, then stays alive with the report pipe open.
+// Releases what it inherited, asks whether the parent still holds it, then stays alive with the report pipe
+// open.
 static int release_inherited(void *context, int report_fd)
 {
     Inherited *inherited = context;

@@ -84,7 +84,8 @@ START_TEST(the_file_has_every_level_as_json_with_a_format)
         "{\"format\":1,\"time\":\"2026-11-30T02:14:07.512+00:00\",\"level\":\"debug\",\"event\":\"a.b\","
         "\"sentence\":\"deep\",\"run\":null,\"version\":null}\n"
         "{\"format\":1,\"time\":\"2026-11-30T02:14:07.512+00:00\",\"level\":\"info\",\"event\":\"c\","
-        "\"sentence\":\"d\",\"bad\":\"nan\",\"n\":3,\"t\":\"x\\ny\",\"run\":\"0192-run\",\"version\":\"v-1\"}\n");
+        "\"sentence\":\"d\",\"bad\":\"nan\",\"n\":3,\"t\":\"x\\ny\",\"run\":\"0192-run\",\"version\":\"v-1\"}"
+        "\n");
     // A second log appends; a folder or a link in the way is refused and the old file stays in use.
     ASSERT_FAILS(log_to_file(log_made, folder, &error), &error, ERROR_IO, "could not open log file");
     ASSERT_OK(log_to_file(log_made, path, &error), &error);

@@ -56,7 +56,8 @@ START_TEST(output_past_the_maximum_is_dropped_and_said)
 {
     SCOPED_TEXT output;
     text_init(&output, 100000);
-    ProcessResult result = run_shell("yes 0123456789 | head -c 300000; exit 3", (ProcessSpec){0}, &output, NULL);
+    ProcessResult result =
+        run_shell("yes 0123456789 | head -c 300000; exit 3", (ProcessSpec){0}, &output, NULL);
     ck_assert_int_eq(result.exit_code, 3);   // it was never blocked
     ck_assert_uint_eq(output.length, 100000);
     ck_assert(output.failed);
@@ -136,11 +137,13 @@ START_TEST(what_cannot_be_started_is_said)
     ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_UNAVAILABLE,
                  "could not start program 'fedgate-no-such-program': No such file");
     spec.argv = (const char *const[]){"/etc/passwd", NULL};
-    ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_DENIED, "'/etc/passwd': Permission denied");
+    ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_DENIED,
+                 "'/etc/passwd': Permission denied");
     spec = (ProcessSpec){.argv = (const char *const[]){"true", NULL}, .directory = "/no/such/folder"};
     ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_UNAVAILABLE, "No such file");
     spec = (ProcessSpec){.argv = (const char *const[]){"true", NULL}, .user = "no such account"};
-    ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_CONFIG, "unknown account 'no such account'");
+    ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_CONFIG,
+                 "unknown account 'no such account'");
     ck_assert_int_eq(result.exit_code, 42);   // untouched by failure
 }
 END_TEST
@@ -155,8 +158,10 @@ START_TEST(an_account_is_dropped_to_with_its_groups_or_refused)
     SCOPED_TEXT output;
     text_init(&output, 1000);
     ProcessResult result;
-    ProcessSpec spec = {.argv = (const char *const[]){"sh", "-c", "id -u; id -g; id -G", NULL}, .directory = "/",
-                        .user = "nobody", .output = &output};
+    ProcessSpec spec = {.argv = (const char *const[]){"sh", "-c", "id -u; id -g; id -G", NULL},
+                        .directory = "/",
+                        .user = "nobody",
+                        .output = &output};
     if (process_uid() != 0) {
         ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_DENIED, "could not start");
         return;
@@ -187,7 +192,8 @@ START_TEST(a_forked_child_reports_lines_and_a_code)
     ck_assert_str_eq(line, "");
     ck_assert_int_eq(process_read_line(child, line, sizeof line, 20 * second_ns, &error), 1);
     ck_assert_str_eq(line, "last");
-    ck_assert_int_eq(process_read_line(child, line, sizeof line, 20 * second_ns, &error), -1);   // a cut line is none
+    ck_assert_int_eq(process_read_line(child, line, sizeof line, 20 * second_ns, &error),
+                     -1);   // a cut line is none
     ProcessResult result;
     ASSERT_OK(process_wait(child, 20 * second_ns, &result, &error), &error);
     ck_assert_int_eq(result.exit_code, 9);
@@ -297,8 +303,10 @@ START_TEST(accounts_are_found_by_name_and_number)
     uid = 42;
     ASSERT_OK(process_find_account("0", &uid, &gid, &error), &error);
     ck_assert_uint_eq(uid, 0);
-    ASSERT_FAILS(process_find_account("-1", &uid, &gid, &error), &error, ERROR_CONFIG, "unknown account '-1'");
-    ASSERT_FAILS(process_find_account("4294967295", &uid, &gid, &error), &error, ERROR_CONFIG, "unknown account");
+    ASSERT_FAILS(process_find_account("-1", &uid, &gid, &error), &error, ERROR_CONFIG,
+                 "unknown account '-1'");
+    ASSERT_FAILS(process_find_account("4294967295", &uid, &gid, &error), &error, ERROR_CONFIG,
+                 "unknown account");
 }
 END_TEST
 

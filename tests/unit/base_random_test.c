@@ -1,4 +1,5 @@
-// base_random_test - keyed randomness: the same for ever, evenly spread, and permutations that are bijections.
+// base_random_test - keyed randomness: the same for ever, evenly spread, and permutations that are
+// bijections.
 #include <check.h>
 #include <fedgate/random.h>
 #include <math.h>

@@ -117,8 +117,13 @@ END_TEST
 
 START_TEST(counts_are_grouped_by_thousands)
 {
-    static const struct { int64_t value; const char *text; } rows[] = {
-        {0, "0"}, {999, "999"}, {1000, "1,000"}, {-1234567, "-1,234,567"}, {INT64_MIN, "-9,223,372,036,854,775,808"},
+    static const struct { int64_t value; const char *text;
+    } rows[] = {
+        {0, "0"},
+        {999, "999"},
+        {1000, "1,000"},
+        {-1234567, "-1,234,567"},
+        {INT64_MIN, "-9,223,372,036,854,775,808"},
     };
     for (int i = 0; i < COUNT(rows); i++) {
         char text[32];
