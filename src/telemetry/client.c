@@ -161,6 +161,14 @@ static bool read_url(Client *client, const char *url, Error *error)
     return true;
 }
 
+ClientPing client_ping(const char *socket_directory)
+{
+    const char *keys[] = {"host", "port", "dbname", "user", "connect_timeout", NULL};
+    const char *values[] = {socket_directory, "5432", "fedgate", "fedgate", "2", NULL};
+    PGPing ping = PQpingParams(keys, values, 0);
+    return ping == PQPING_OK ? CLIENT_PING_READY : ping == PQPING_REJECT ? CLIENT_PING_BUSY : CLIENT_PING_NONE;
+}
+
 static bool connect_once(Client *client, const Parameters *parameters, int64_t deadline_ns, Error *error)
 {
     client->connection = PQconnectStartParams(parameters->keys, parameters->values, 1);

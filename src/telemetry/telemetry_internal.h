@@ -59,6 +59,8 @@ typedef struct ClientTarget {
 } ClientTarget;
 typedef struct Client Client;
 typedef struct ClientResult ClientResult;
+typedef enum ClientPing { CLIENT_PING_READY, CLIENT_PING_BUSY, CLIENT_PING_NONE } ClientPing;   // BUSY: starting, stopping or recovering
+ClientPing client_ping(const char *socket_directory);
 WARN_UNUSED Client *client_connect(const ClientTarget *target, Error *error);   // waits while the server is starting
 void client_close(Client *client);
 OWNED_RELEASE(Client, client_close)
@@ -105,6 +107,7 @@ struct Telemetry {
     char model[65], home_id[65];
     int64_t epoch;             // 0: not registered
     bool staged;               // the temporary table exists in this session
+    pid_t process;             // that connected
 };
 WARN_UNUSED bool telemetry_reconnect(Telemetry *telemetry, Error *error);   // and takes lock and epoch again
 enum { TELEMETRY_TRIES = 5 };
@@ -136,7 +139,6 @@ WARN_UNUSED bool rows_first_conflict(Client *client, TelemetryKind kind, int64_t
 WARN_UNUSED bool rows_count(Client *client, const char *run, int64_t up_to_seq, int64_t *ret_rows, Error *error);   // in all tables
 WARN_UNUSED bool rows_decisions(Client *client, const char *home_id, ClientResult **ret_result, Error *error);   // seq, record_digest
 WARN_UNUSED bool rows_add_decision(Client *client, const char *home_id, const char *record, Error *error);
-WARN_UNUSED bool rows_database_exists(Client *client, const char *name, bool *ret_exists, Error *error);
-WARN_UNUSED bool rows_role_exists(Client *client, const char *name, bool *ret_exists, Error *error);
+WARN_UNUSED bool rows_make_database(Client *client, Error *error);   // role and database `fedgate` when they are missing
 
 #endif

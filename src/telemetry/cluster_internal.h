@@ -1,0 +1,28 @@
+// cluster_internal.h - what folders.c and cluster.c share about the private server.
+#ifndef FEDGATE_TELEMETRY_CLUSTER_INTERNAL_H
+#define FEDGATE_TELEMETRY_CLUSTER_INTERNAL_H
+
+#include "telemetry_internal.h"
+
+#include <fedgate/file.h>
+
+struct Cluster {
+    char home[FILE_PATH_SIZE], pg[FILE_PATH_SIZE], data[FILE_PATH_SIZE];   // real paths
+    char socket[FILE_PATH_SIZE];   // folder of the socket
+    char account[64];              // that the server runs under
+    uid_t uid;
+    gid_t gid;
+    bool other_account;            // we are root and the server is not
+    bool started;                  // by this handle
+    ServerPrograms programs;
+    int users;                     // shared lock held while the server is in use; -1 when not
+    pid_t process;                 // that made this handle; a forked child must not stop the server
+    int64_t timeout_ns;
+};
+
+// Fills the paths and the account, and checks that the account can reach the home. Makes nothing.
+WARN_UNUSED bool folders_prepare(Cluster *cluster, const Config *config, const char *home, Error *error);
+// A directory of mode 0700 that belongs to the server's account; an existing one must be just that.
+WARN_UNUSED bool folder_make(const Cluster *cluster, const char *path, Error *error);
+
+#endif
