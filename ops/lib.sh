@@ -65,7 +65,8 @@ ops_install_packages() {
 ops_build() {    # FOLDER TARGET CMAKE-OPTION...
     local folder=$ops_root/build/$1 target=$2
     shift 2
-    mkdir -p "$ops_root/build" 2>/dev/null && [ -w "$ops_root/build" ] ||
+    mkdir -p "$ops_root/build" 2>/dev/null || true
+    [ -w "$ops_root/build" ] ||
         ops_die 74 "cannot write to $ops_root/build: use a checkout of your own"
     local launcher=()
     if command -v ccache >/dev/null; then
