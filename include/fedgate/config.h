@@ -3,8 +3,9 @@
 // Precedence: defaults < file < environment (FEDGATE_SET_<NAME>, dots as '__') < --set flags. Everything wrong is
 // ERROR_CONFIG (78) naming source and line, the value and the limit: unknown key (nearest name suggested), duplicate key, YAML
 // alias, wrong type, out of range, unknown check, required check switched off, empty policy. Nothing is ever ignored.
-// YAML nesting is flattened with dots; a sequence is a LIST. Relative paths in PATH options are relative to the configuration file's
-// folder when they came from it, else to the working directory.
+// YAML nesting is flattened with dots; a sequence is a LIST (elsewhere items stand between commas). Every PATH and PATHS value comes
+// back absolute: relative ones start at the configuration file's folder when they came from it, else at the working directory; PATHS
+// start at their section's `directory` option when that is given.
 #ifndef FEDGATE_CONFIG_H
 #define FEDGATE_CONFIG_H
 
@@ -54,7 +55,8 @@ typedef struct Config Config;
 // -- make
 // path NULL: no file. sets: "name=value" from --set, in order. environment: `environ`-style, may be NULL.
 WARN_UNUSED Config *config_load(const char *path, const char *const *sets, size_t set_count, char *const *environment, Error *error);
-WARN_UNUSED Config *config_load_policy(const Config *base, const char *path, Error *error);   // base with the POLICY options of this file
+// Base with the POLICY options this file gives; it may be a whole configuration, whose other options are checked and not taken.
+WARN_UNUSED Config *config_load_policy(const Config *base, const char *path, Error *error);
 WARN_UNUSED bool config_check_needed(const Config *config, Error *error);   // every NEEDED option given, sections consistent
 const char *config_path(const Config *config);   // the file read, "" when none
 
