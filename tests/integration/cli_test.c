@@ -1,0 +1,406 @@
+// cli - the program's surface: help, names it does not know, configurations, the plan of the brief, exit codes on an empty
+// home, and descriptors that are closed or full. No database, no device, no network.
+#include "support.h"
+#include <fcntl.h>
+#include <fedgate/config.h>
+#include <fedgate/file.h>
+#include <fedgate/gate.h>
+#include <fedgate/registry.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const command_names[] = {"init", "run",  "verdict", "status", "current", "history", "at",    "rollback", "hold",
+                                            "unhold", "plan", "judge",   "verify", "migrate", "doctor",  "watch", "config",   "help"};
+enum { COMMAND_COUNT = sizeof command_names / sizeof command_names[0] };
+
+static const char *const bad_folder = FEDGATE_SOURCE_DIR "/fixtures/configs/bad";
+
+static bool says(const Text *text, const char *words)
+{
+    return strstr(text_string(text), words) != NULL;
+}
+
+START_TEST(help_lists_every_command_and_each_explains_itself)
+{
+    SupportRun all, one, other;
+    SUPPORT_RUN(&all, "help");
+    ck_assert_int_eq(all.exit_code, 0);
+    size_t listed = 0;
+    for (const char *line = text_string(&all.output); line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        listed += text_starts_with(line, "  ") && line[2] != '-' && line[2] != ' ';
+    ck_assert_uint_eq(listed, COMMAND_COUNT);
+    SCOPED_TEXT row;
+    text_init(&row, 100);
+    text_add_format(&row, "\n  %-9s ", command_names[_i]);
+    ck_assert_msg(says(&all.output, text_string(&row)), "help does not list %s", command_names[_i]);
+
+    SUPPORT_RUN(&one, "help", command_names[_i]);
+    SUPPORT_RUN(&other, command_names[_i], "--help");
+    ck_assert_int_eq(one.exit_code, 0);
+    ck_assert_int_eq(other.exit_code, 0);
+    ck_assert_str_eq(text_string(&one.output), text_string(&other.output));
+    text_clear(&row);
+    text_add_format(&row, "usage: fedgate %s", command_names[_i]);
+    ck_assert_msg(text_starts_with(text_string(&one.output), text_string(&row)), "%s", text_string(&one.output));
+    size_t column = 0;
+    for (const char *c = text_string(&one.output); *c; c++) {
+        column = *c == '\n' ? 0 : column + 1;
+        ck_assert_msg(column <= 110, "a line of the help of %s is too wide", command_names[_i]);
+    }
+    support_run_done(&all);
+    support_run_done(&one);
+    support_run_done(&other);
+}
+END_TEST
+
+static const struct { const char *arguments[5]; const char *words, *hint; } usage_rows[] = {
+    {{"verdit"}, "unknown command 'verdit'", "Did you mean 'verdict'?"},
+    {{"qqqqqqqq"}, "unknown command 'qqqqqqqq'", "fedgate help"},
+    {{"help", "runn"}, "unknown command 'runn'", "Did you mean 'run'?"},
+    {{NULL}, "no command given", "fedgate help"},
+    {{"run", "--rety"}, "has no option '--rety'", "Did you mean --retry?"},
+    {{"--homee", "x"}, "unknown option '--homee'", "Did you mean --home?"},
+    {{"run", "-q"}, "unknown option '-q'", "--help"},
+    {{"run", "--slot"}, "option '--slot' needs a value", ""},
+    {{"run", "--retry=yes"}, "option '--retry' takes no value", ""},
+    {{"run", "--slot", "a", "--slot=b"}, "option '--slot' given twice", ""},
+    {{"run"}, "command 'run' needs a home", "FEDGATE_HOME"},
+    {{"run", "extra"}, "takes at most 0 arguments, 'extra'", ""},
+    {{"at"}, "command 'at' needs TIME", ""},
+    {{"verdict", "--format", "xml"}, "unknown format 'xml'", ""},
+    {{"config", "sampel"}, "config sampel", "Did you mean 'config sample'?"},
+    {{"status", "--max-age", "soon"}, "not a duration: 'soon'", ""},
+    {{"at", "tomorrow", "--home", "/nonexistent"}, "not a time: 'tomorrow'", "2026-11-30"},
+    {{"hold", "--home", "/nonexistent"}, "needs --reason TEXT", ""},
+};
+
+START_TEST(usage_errors_end_64_and_suggest_the_nearest_name)
+{
+    SupportRun run;
+    support_run(usage_rows[_i].arguments, &run);
+    ck_assert_msg(run.exit_code == 64, "%s ended %d: %s", usage_rows[_i].words, run.exit_code, text_string(&run.errors));
+    ck_assert_msg(text_starts_with(text_string(&run.errors), "fedgate: "), "%s", text_string(&run.errors));
+    ck_assert_msg(says(&run.errors, usage_rows[_i].words), "%s", text_string(&run.errors));
+    ck_assert_msg(says(&run.errors, usage_rows[_i].hint), "%s", text_string(&run.errors));
+    ck_assert_uint_eq(run.output.length, 0);
+    support_run_done(&run);
+}
+END_TEST
+
+START_TEST(the_sample_is_a_valid_file_with_every_option)
+{
+    char *folder = support_folder_new();
+    const char *path = support_path(folder, "sample.yaml");
+    SupportRun sample, show;
+    SUPPORT_RUN(&sample, "config", "sample");
+    ck_assert_int_eq(sample.exit_code, 0);
+    support_write(path, text_string(&sample.output));
+    SUPPORT_RUN(&show, "config", "show", "--config", path);
+    ck_assert_msg(show.exit_code == 0, "%s", text_string(&show.errors));
+    for (size_t i = 0; i < config_option_count; i++)
+        ck_assert_msg(says(&show.output, config_options[i].name), "show leaves out %s", config_options[i].name);
+    support_run_done(&sample);
+    support_run_done(&show);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(a_flag_wins_over_the_environment_and_that_over_the_file)
+{
+    char *folder = support_folder_new();
+    const char *path = support_path(folder, "own.yaml");
+    support_write(path, "train:\n  epochs: 5\n  batch: 64\n  patience: 2\n");
+    setenv("FEDGATE_SET_train__epochs", "6", 1);
+    setenv("FEDGATE_SET_train__batch", "128", 1);
+    SupportRun run;
+    SUPPORT_RUN(&run, "config", "show", "--config", path, "--set", "train.epochs=7", "--format", "json");
+    unsetenv("FEDGATE_SET_train__epochs");
+    unsetenv("FEDGATE_SET_train__batch");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    Error error = ERROR_INIT;
+    OWNED(Json, json_free) *object = json_parse(text_string(&run.output), run.output.length, 1u << 20, &error);
+    ck_assert_msg(object != NULL, "%s", error.message);
+    ck_assert_int_eq(json_integer_or(json_get(object, "train.epochs"), 0), 7);
+    ck_assert_int_eq(json_integer_or(json_get(object, "train.batch"), 0), 128);
+    ck_assert_int_eq(json_integer_or(json_get(object, "train.patience"), 0), 2);
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
+// "<file>.yaml:<line>"
+static bool names_line(const char *message, const char *file)
+{
+    for (const char *found = strstr(message, file); found; found = strstr(found + 1, file)) {
+        const char *after = found + strlen(file);
+        if (after[0] == ':' && after[1] >= '1' && after[1] <= '9')
+            return true;
+    }
+    return false;
+}
+
+START_TEST(every_bad_configuration_is_78_with_file_and_line)
+{
+    FileList list = {0};
+    Error error = ERROR_INIT;
+    ASSERT_OK(file_list(bad_folder, &list, &error), &error);
+    size_t tried = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        if (!text_ends_with(list.names[i], ".yaml"))
+            continue;
+        SupportRun run;
+        SUPPORT_RUN(&run, "config", "check", "--config", support_path(bad_folder, list.names[i]));
+        ck_assert_msg(run.exit_code == 78, "%s ended %d: %s", list.names[i], run.exit_code, text_string(&run.errors));
+        ck_assert_msg(names_line(text_string(&run.errors), list.names[i]), "%s: no file and line in: %s", list.names[i],
+                      text_string(&run.errors));
+        ck_assert_uint_eq(run.output.length, 0);
+        support_run_done(&run);
+        tried++;
+    }
+    ck_assert_uint_ge(tried, 20);
+    file_list_done(&list);
+}
+END_TEST
+
+START_TEST(the_configurations_of_the_data_sets_are_valid)
+{
+    static const char *const names[] = {"adult", "magic_gamma", "california_housing", "bank_marketing"};
+    SCOPED_TEXT path;
+    text_init(&path, 4096);
+    text_add_format(&path, "%s/fixtures/configs/%s.yaml", FEDGATE_SOURCE_DIR, names[_i]);
+    SupportRun run;
+    SUPPORT_RUN(&run, "config", "check", "--config", text_string(&path));
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    ck_assert(text_starts_with(text_string(&run.output), "valid: "));
+    support_run_done(&run);
+}
+END_TEST
+
+// The figures of the hand-checked tables; blanks are left out of the comparison, so that the layout may change.
+static const char *const plan_figures[] = {"21.6", "18.4", "54", "21.56", "21.90", "14.08", "4,194,304", "163,840", "25.6", "122.88", "206.25"};
+
+START_TEST(the_plan_prints_the_figures_a_reader_can_check)
+{
+    SupportRun run;
+    SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    for (size_t i = 0; i < sizeof plan_figures / sizeof plan_figures[0]; i++)
+        ck_assert_msg(says(&run.output, plan_figures[i]), "the plan does not print %s:\n%s", plan_figures[i], text_string(&run.output));
+    support_run_done(&run);
+}
+END_TEST
+
+static const struct { const char *microbatch; int exit_code; const char *figures[7]; } microbatch_rows[] = {
+    {"train.microbatch=16", 0, {"1.09", "2.18", "3.26", "4.35", "5.44", "8.64", NULL}},
+    {"train.microbatch=64", 10, {"4.35", "8.70", "13.06", "17.41", "21.76", "24.96", NULL}},
+};
+
+START_TEST(the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_fit)
+{
+    SupportRun run;
+    SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml", "--set", microbatch_rows[_i].microbatch);
+    ck_assert_msg(run.exit_code == microbatch_rows[_i].exit_code, "ended %d: %s", run.exit_code, text_string(&run.errors));
+    for (size_t i = 0; microbatch_rows[_i].figures[i]; i++)
+        ck_assert_msg(says(&run.output, microbatch_rows[_i].figures[i]), "the plan does not print %s:\n%s", microbatch_rows[_i].figures[i],
+                      text_string(&run.output));
+    support_run_done(&run);
+}
+END_TEST
+
+static char *empty_home(void)
+{
+    char *folder = support_folder_new();
+    Error error = ERROR_INIT;
+    ASSERT_OK(registry_create(support_path(folder, "home"), "", clock_real(), &error), &error);
+    return folder;
+}
+
+static const struct { const char *arguments[5]; int exit_code; const char *output, *errors; } empty_rows[] = {
+    {{"verdict"}, 69, "", "no verdict yet"},
+    {{"verdict", "m-0000000000000000"}, 65, "", "no run of version 'm-0000000000000000'"},
+    {{"verdict", "../x"}, 64, "", "not a run or version"},
+    {{"status"}, 2, "FEDGATE CRITICAL - no verdict yet", ""},
+    {{"current"}, 0, "nothing yet", ""},
+    {{"current", "--format", "json"}, 0, "\"version\": null", ""},
+    {{"history"}, 0, "no move yet", ""},
+    {{"history", "--format", "json"}, 0, "\"moves\": []", ""},
+    {{"at", "2026-11-30T04:00:00+01:00"}, 0, "nothing yet", ""},
+    {{"at", "2026-11-30", "04:00"}, 0, "nothing yet", ""},
+    {{"rollback", "--reason", "because"}, 65, "", ""},
+    {{"watch"}, 0, "no night is running", ""},
+    {{"watch", "--once", "--format", "json"}, 0, "", ""},
+    {{"judge", "/nonexistent/evidence.json"}, 74, "", "/nonexistent/evidence.json"},
+    {{"run"}, 78, "", "model"},
+};
+
+START_TEST(an_empty_home_has_an_answer_to_every_question)
+{
+    char *folder = empty_home();
+    setenv("FEDGATE_HOME", support_path(folder, "home"), 1);
+    SupportRun run;
+    support_run(empty_rows[_i].arguments, &run);
+    unsetenv("FEDGATE_HOME");
+    ck_assert_msg(run.exit_code == empty_rows[_i].exit_code, "%s ended %d: %s%s", empty_rows[_i].arguments[0], run.exit_code,
+                  text_string(&run.output), text_string(&run.errors));
+    ck_assert_msg(says(&run.output, empty_rows[_i].output), "%s", text_string(&run.output));
+    ck_assert_msg(says(&run.errors, empty_rows[_i].errors), "%s", text_string(&run.errors));
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(what_is_not_a_home_is_78_and_status_unknown)
+{
+    char *folder = support_folder_new();
+    SupportRun run;
+    SUPPORT_RUN(&run, "current", "--home", folder);
+    ck_assert_int_eq(run.exit_code, 78);
+    ck_assert_msg(says(&run.errors, "hint: "), "%s", text_string(&run.errors));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "status", "--home", folder);
+    ck_assert_int_eq(run.exit_code, 3);
+    ck_assert(text_starts_with(text_string(&run.output), "FEDGATE UNKNOWN - "));
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(hold_and_unhold_show_in_current_and_need_the_owner)
+{
+    char *folder = empty_home();
+    const char *home = support_path(folder, "home");
+    SupportRun run;
+    SUPPORT_RUN(&run, "hold", "--home", home, "--reason", "looking");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    ck_assert(says(&run.output, "On hold:"));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "current", "--home", home);
+    ck_assert(says(&run.output, "looking"));
+    support_run_done(&run);
+    // Another account named by the home's own configuration: neither flag nor another file makes the caller the owner.
+    support_write(support_path(home, "fedgate.yaml"), "owner: nobody\n");
+    support_write(support_path(folder, "mine.yaml"), "owner: root\n");
+    SUPPORT_RUN(&run, "unhold", "--home", home, "--reason", "mine", "--config", support_path(folder, "mine.yaml"), "--set", "owner=root");
+    ck_assert_msg(run.exit_code == 77, "ended %d: %s", run.exit_code, text_string(&run.errors));
+    support_run_done(&run);
+    // A configuration that cannot be read does not stop the owner recorded in the home.
+    support_write(support_path(home, "fedgate.yaml"), "owner: [\n");
+    SUPPORT_RUN(&run, "unhold", "--home", home, "--reason", "done");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    ck_assert(says(&run.errors, "ignoring the configuration"));
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
+// Runs the program with the standard descriptors replaced: -1 closes one, else a path is opened on it.
+static int run_with(const char *output_path, bool close_all, const char *const *arguments)
+{
+    const char *argv[8] = {getenv("FEDGATE_PROGRAM")};
+    for (size_t i = 0; arguments[i] && i < 6; i++)
+        argv[i + 1] = arguments[i];
+    ck_assert_ptr_nonnull(argv[0]);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (close_all) {
+            for (int fd = 0; fd <= 2; fd++)
+                close(fd);
+        } else if (output_path) {
+            int fd = open(output_path, O_WRONLY);
+            if (fd < 0 || dup2(fd, 1) < 0)
+                _exit(99);
+        } else {
+            close(1);
+        }
+        execv(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(98);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+START_TEST(closed_descriptors_break_nothing)
+{
+    static const char *const help[] = {"help", NULL}, *const sample[] = {"config", "sample", NULL}, *const wrong[] = {"wrong", NULL};
+    ck_assert_int_eq(run_with(NULL, false, help), 0);
+    ck_assert_int_eq(run_with(NULL, true, sample), 0);
+    ck_assert_int_eq(run_with(NULL, true, wrong), 64);
+    char *folder = empty_home();
+    const char *const current[] = {"current", "--home", support_path(folder, "home"), NULL};
+    ck_assert_int_eq(run_with(NULL, true, current), 0);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(a_full_standard_output_is_74)
+{
+    static const char *const sample[] = {"config", "sample", NULL};
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    ck_assert_int_eq(run_with("/dev/full", false, sample), 74);
+}
+END_TEST
+
+START_TEST(the_runbook_holds_the_table_of_failure_modes)
+{
+    SupportRun run;
+    SUPPORT_RUN(&run, "config", "failures", "--markdown");
+    ck_assert_int_eq(run.exit_code, 0);
+    ck_assert_uint_gt(run.output.length, 1000);
+    SCOPED_TEXT runbook;
+    text_init(&runbook, 1u << 20);
+    ck_assert_msg(strstr(support_read(FEDGATE_SOURCE_DIR "/ops/runbook.md", &runbook), text_string(&run.output)) != NULL,
+                  "ops/runbook.md does not hold what 'fedgate config failures --markdown' prints");
+    support_run_done(&run);
+}
+END_TEST
+
+START_TEST(the_version_is_printed)
+{
+    SupportRun run;
+    SUPPORT_RUN(&run, "--version");
+    ck_assert_int_eq(run.exit_code, 0);
+    ck_assert_str_eq(text_string(&run.output), "fedgate " FEDGATE_VERSION "\n");
+    support_run_done(&run);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("cli");
+    TCase *t = tcase_create("surface");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, help_lists_every_command_and_each_explains_itself, 0, COMMAND_COUNT);
+    tcase_add_loop_test(t, usage_errors_end_64_and_suggest_the_nearest_name, 0, sizeof usage_rows / sizeof usage_rows[0]);
+    tcase_add_test(t, the_sample_is_a_valid_file_with_every_option);
+    tcase_add_test(t, a_flag_wins_over_the_environment_and_that_over_the_file);
+    tcase_add_test(t, every_bad_configuration_is_78_with_file_and_line);
+    tcase_add_loop_test(t, the_configurations_of_the_data_sets_are_valid, 0, 4);
+    tcase_add_test(t, the_plan_prints_the_figures_a_reader_can_check);
+    tcase_add_loop_test(t, the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_fit, 0, 2);
+    tcase_add_loop_test(t, an_empty_home_has_an_answer_to_every_question, 0, sizeof empty_rows / sizeof empty_rows[0]);
+    tcase_add_test(t, what_is_not_a_home_is_78_and_status_unknown);
+    tcase_add_test(t, hold_and_unhold_show_in_current_and_need_the_owner);
+    tcase_add_test(t, closed_descriptors_break_nothing);
+    tcase_add_test(t, a_full_standard_output_is_74);
+    tcase_add_test(t, the_runbook_holds_the_table_of_failure_modes);
+    tcase_add_test(t, the_version_is_printed);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    unsetenv("FEDGATE_HOME");
+    setenv("FEDGATE_SHARE", FEDGATE_SOURCE_DIR, 1);
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int bad = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return bad != 0;
+}
