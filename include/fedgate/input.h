@@ -66,6 +66,7 @@ typedef struct FeedSpec {
     int64_t epochs;            // stop after this many epochs in all (epoch numbers below it)
     double augment_noise;
     int workers, prefetch, slots;
+    int64_t stall_ns;          // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
 typedef struct FeedBatch {
     int64_t epoch, index, step;            // index in the epoch; step counts from the FeedSpec's beginning

@@ -50,6 +50,14 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Value of the knot `i` of `steps` equal steps through the sorted values.
+static double knot_value(const double *sorted, size_t n, size_t i, size_t steps)
+{
+    double place = (double)i * (double)(n - 1) / (double)steps;
+    size_t low = (size_t)place, high = low + 1 < n ? low + 1 : low;
+    return sorted[low] + (place - (double)low) * (sorted[high] - sorted[low]);
+}
+
 // Knots at equal steps of the sorted values; a value that covers several knots stands once, at the middle of its ranks, so that a
 // column of mostly zeros maps them to where most of them are. Ends stay half a step inside 0 and 1.
 static bool fit_quantiles(NumericMap *map, const double *sorted, size_t n, size_t wanted, Error *error)
@@ -61,11 +69,9 @@ static bool fit_quantiles(NumericMap *map, const double *sorted, size_t n, size_
         return out_of_memory(error);
     double edge = 0.5 / (double)(steps + 1);
     for (size_t i = 0; i <= steps;) {
-        double place = (double)i * (double)(n - 1) / (double)steps;
-        size_t low = (size_t)place, high = low + 1 < n ? low + 1 : low;
-        double value = sorted[low] + (place - (double)low) * (sorted[high] - sorted[low]);
+        double value = knot_value(sorted, n, i, steps);
         size_t last = i;
-        while (last < steps && sorted[(size_t)((double)(last + 1) * (double)(n - 1) / (double)steps)] <= value)
+        while (last < steps && knot_value(sorted, n, last + 1, steps) <= value)
             last++;
         double rank = ((double)i + (double)last) / 2 / (double)steps;
         rank = rank < edge ? edge : rank > 1 - edge ? 1 - edge : rank;

@@ -175,7 +175,7 @@ static bool category_from_json(const Json *value, Dictionary *codes, Error *erro
 static bool fill_from_json(Maps *maps, const Json *json, Error *error)
 {
     const char *schema;
-    int task, transform;
+    int task = 0, transform = 0;
     if (!json_get_text(json, "schema", &schema, error))
         return false;
     if (!text_equal(schema, schema_text))
