@@ -120,12 +120,14 @@ static bool take_over(Telemetry *telemetry, const char *model, const char *home_
 
 bool telemetry_register_home(Telemetry *telemetry, const char *model, const char *home_id, Error *error)
 {
+    if (telemetry->epoch > 0 && (strcmp(model, telemetry->model) != 0 || strcmp(home_id, telemetry->home_id) != 0))
+        return FAIL(error, ERROR_USAGE, 0, "this connection serves model '%s' already, not '%.64s'", telemetry->model, model);
+    if (telemetry->epoch > 0)   // and has the lock
+        return true;
     if (!text_copy(telemetry->model, sizeof(telemetry->model), model) || model[0] == '\0')
         return FAIL(error, ERROR_USAGE, 0, "model name '%.80s' is empty or longer than %zu bytes", model, sizeof(telemetry->model) - 1);
     if (!text_copy(telemetry->home_id, sizeof(telemetry->home_id), home_id) || home_id[0] == '\0')
         return FAIL(error, ERROR_USAGE, 0, "home id '%.80s' is empty or longer than %zu bytes", home_id, sizeof(telemetry->home_id) - 1);
-    if (telemetry->epoch > 0)   // this connection has the lock already
-        return true;
     if (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error))
         return false;
     return take_over(telemetry, model, home_id, 0, error);

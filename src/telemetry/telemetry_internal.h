@@ -7,6 +7,8 @@
 
 #include <fedgate/telemetry.h>
 
+#include <sys/types.h>
+
 // -- kinds
 const char *kind_table(TelemetryKind kind);
 bool kind_may_be_thinned(TelemetryKind kind);

@@ -1,0 +1,339 @@
+// ship.c - from the spool into the tables: every row exactly once, whatever is cut, killed or repeated.
+//
+// A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY into a temporary
+// table, INSERT ... ON CONFLICT DO NOTHING per kind, the position moved. Only a received COMMIT counts. After a cut the
+// connection, the lock and the position are taken anew, so it does not matter whether that COMMIT was done. The position
+// holds a checksum over the frames it covers: a spool that is not what was shipped is ERROR_INCONSISTENT. At the end the
+// rows are counted in the tables; rows that are missing there (a database restored from a backup) are shipped again once.
+#include "telemetry_internal.h"
+
+#include <fedgate/file.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BATCH_ROWS = 20000, BATCH_BYTES = 8 << 20 };
+
+typedef struct Shipment {
+    Telemetry *telemetry;
+    const char *run;
+    char path[FILE_PATH_SIZE];
+    int64_t total;             // rows in the spool
+    int64_t cut_bytes;         // torn tail cut by this call
+    int64_t torn_bytes;        // over the spool's whole life
+    int64_t stored;            // rows that were new to the database
+    ShipPosition position;     // as the database has it
+    bool refill;               // read from the start although the position is further on
+    bool moved;                // a batch was stored since the last failure
+    // -- the batch
+    Text lines;                // COPY data
+    int64_t counts[TELEMETRY_KIND_COUNT];
+    ShipPosition end;          // after its last row
+    char version[SPOOL_VERSION_MAXIMUM + 1];
+} Shipment;
+
+// -- the spool as it is
+
+static bool read_to_end(SpoolReader *reader, Error *error)
+{
+    SpoolFrame frame;
+    bool any = true;
+    while (any) {
+        if (!reader_next(reader, &any, &frame, error))
+            return false;
+    }
+    return true;
+}
+
+// Counts the rows, cuts a torn tail, and has everything on disk before the database may say that it has it.
+static bool look_under_lock(Shipment *shipment, SpoolReader *reader, Error *error)
+{
+    if (!read_to_end(reader, error) || !reader_cut(reader, &shipment->cut_bytes, error))
+        return false;
+    if (fdatasync(reader_descriptor(reader)) != 0)
+        return FAIL(error, ERROR_IO, errno, "could not sync spool '%s'", shipment->path);
+    shipment->total = reader_rows(reader);
+    shipment->torn_bytes = reader_torn(reader) + shipment->cut_bytes;
+    return true;
+}
+
+static bool look(Shipment *shipment, Error *error)
+{
+    OWNED(SpoolReader, reader_close) *reader = NULL;
+    if (!reader_open(shipment->path, shipment->run, &reader, error))
+        return false;
+    if (flock(reader_descriptor(reader), LOCK_EX) != 0)   // released with the reader; appending waits for one reading
+        return FAIL(error, ERROR_IO, errno, "could not lock spool '%s'", shipment->path);
+    return look_under_lock(shipment, reader, error);
+}
+
+// -- one batch
+
+static void add_escaped(Text *lines, const char *from, size_t length)
+{
+    const char *end = from + length;
+    while (from < end) {
+        const char *slash = memchr(from, '\\', (size_t)(end - from));
+        size_t plain = (size_t)((slash == NULL ? end : slash) - from);
+        text_add_bytes(lines, from, plain);
+        from += plain;
+        if (slash != NULL) {
+            text_add(lines, "\\\\");
+            from++;
+        }
+    }
+}
+
+// One line of COPY data. Run, seq and version are put last, so that they win over keys of the same name.
+static void add_row(Shipment *shipment, const SpoolFrame *frame)
+{
+    Text *lines = &shipment->lines;
+    char begin[64], end[256];
+    bool empty = frame->payload_length <= 2;
+    if (!text_print(begin, sizeof(begin), "%s\t%lld\t", kind_table(frame->kind), (long long)frame->seq) ||
+        !text_print(end, sizeof(end), "%s\"run\":\"%s\",\"seq\":%lld,\"version\":\"%s\"}\n", empty ? "" : ",", shipment->run,
+                    (long long)frame->seq, frame->version))
+        BUG("keys of a telemetry row are over %zu bytes", sizeof(end));
+    text_add(lines, begin);
+    add_escaped(lines, frame->payload, frame->payload_length - 1);
+    text_add(lines, end);
+    shipment->counts[frame->kind]++;
+}
+
+static bool store_kinds(Shipment *shipment, Error *error)
+{
+    Client *client = shipment->telemetry->client;
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++) {
+        TelemetryKind kind = (TelemetryKind)i;
+        int64_t inserted = 0, conflict = 0;
+        if (shipment->counts[i] == 0)
+            continue;
+        if (!rows_store_staged(client, kind, &inserted, error))
+            return false;
+        shipment->stored += inserted;
+        if (inserted == shipment->counts[i])
+            continue;
+        if (!rows_first_conflict(client, kind, &conflict, error))
+            return false;
+        if (conflict != 0)
+            return FAIL(error, ERROR_INCONSISTENT, 0, "row %lld of run '%s' in table '%s' is not the one in the spool",
+                        (long long)conflict, shipment->run, kind_table(kind));
+    }
+    return true;
+}
+
+static bool store_in_transaction(Shipment *shipment, Error *error)
+{
+    Telemetry *telemetry = shipment->telemetry;
+    ShipPosition now;
+    if (!rows_check_epoch(telemetry->client, telemetry->model, telemetry->home_id, telemetry->epoch, error) ||
+        !rows_position(telemetry->client, shipment->run, true, &now, error))
+        return false;
+    if (now.seq != shipment->position.seq)
+        return FAIL(error, ERROR_CONFLICT, 0, "position of run '%s' moved from %lld to %lld while it was shipped", shipment->run,
+                    (long long)shipment->position.seq, (long long)now.seq);
+    if (!rows_stage(telemetry->client, text_string(&shipment->lines), shipment->lines.length, error) ||
+        !store_kinds(shipment, error))
+        return false;
+    return shipment->end.seq <= now.seq ||
+           rows_set_position(telemetry->client, shipment->run, shipment->version, &shipment->end, error);
+}
+
+static bool store_batch(Shipment *shipment, Error *error)
+{
+    Client *client = shipment->telemetry->client;
+    int64_t stored_before = shipment->stored;
+    if (!text_ok(&shipment->lines, error) || !rows_begin(client, error))
+        return false;
+    if (!store_in_transaction(shipment, error) || !rows_commit(client, error)) {
+        if (!client_is_lost(client))
+            rows_roll_back(client);
+        shipment->stored = stored_before;
+        return false;
+    }
+    if (shipment->end.seq > shipment->position.seq)
+        shipment->position = shipment->end;
+    shipment->moved = true;
+    text_clear(&shipment->lines);
+    memset(shipment->counts, 0, sizeof(shipment->counts));
+    return true;
+}
+
+// -- the whole spool
+
+// Reads what is shipped already and proves that it is what was shipped.
+static bool skip_shipped(const Shipment *shipment, SpoolReader *reader, Error *error)
+{
+    SpoolFrame frame;
+    bool any = true;
+    while (any && reader_rows(reader) < shipment->position.seq) {
+        if (!reader_next(reader, &any, &frame, error))
+            return false;
+    }
+    const ShipPosition *shipped = &shipment->position;
+    if (reader_rows(reader) < shipped->seq) {
+        FAIL(error, ERROR_INCONSISTENT, 0, "the database has %lld rows of run '%s', its spool %lld", (long long)shipped->seq,
+             shipment->run, (long long)reader_rows(reader));
+        return error_hint(error, "The home may come from an old backup; nothing was written.");
+    }
+    if (shipped->seq > 0 && (reader_chain(reader) != shipped->chain || (int64_t)reader_end(reader) != shipped->bytes))
+        return FAIL(error, ERROR_INCONSISTENT, 0, "the first %lld rows of the spool of run '%s' are not those that were shipped",
+                    (long long)shipped->seq, shipment->run);
+    return true;
+}
+
+static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
+{
+    SpoolFrame frame;
+    bool any = true;
+    int64_t rows = 0;
+    text_clear(&shipment->lines);
+    memset(shipment->counts, 0, sizeof(shipment->counts));
+    while (reader_rows(reader) < shipment->total) {
+        if (!reader_next(reader, &any, &frame, error))
+            return false;
+        if (!any)
+            return FAIL(error, ERROR_DATA, 0, "spool '%s' ended at row %lld of %lld", shipment->path,
+                        (long long)reader_rows(reader), (long long)shipment->total);
+        memcpy(shipment->version, frame.version, strlen(frame.version) + 1);   // the reader has limited it
+        add_row(shipment, &frame);
+        shipment->end = (ShipPosition){true, frame.seq, (int64_t)reader_end(reader), reader_chain(reader)};
+        rows++;
+        if (rows < BATCH_ROWS && shipment->lines.length < BATCH_BYTES && frame.seq < shipment->total)
+            continue;
+        if (!store_batch(shipment, error))
+            return false;
+        rows = 0;
+    }
+    return true;
+}
+
+static bool ship_once(Shipment *shipment, Error *error)
+{
+    Telemetry *telemetry = shipment->telemetry;
+    if (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error))
+        return false;
+    if (!telemetry->staged && !rows_make_staging(telemetry->client, error))
+        return false;
+    telemetry->staged = true;
+    if (!rows_position(telemetry->client, shipment->run, false, &shipment->position, error))
+        return false;
+    OWNED(SpoolReader, reader_close) *shipped = NULL;
+    OWNED(SpoolReader, reader_close) *from_start = NULL;
+    if (!reader_open(shipment->path, shipment->run, &shipped, error) || !skip_shipped(shipment, shipped, error))
+        return false;
+    if (!shipment->refill)
+        return ship_from(shipment, shipped, error);
+    return reader_open(shipment->path, shipment->run, &from_start, error) && ship_from(shipment, from_start, error);
+}
+
+static bool ship_until_done(Shipment *shipment, Error *error)
+{
+    for (int attempt = 0; !ship_once(shipment, error); attempt++) {
+        Client *client = shipment->telemetry->client;
+        if (shipment->moved)
+            attempt = 0;
+        shipment->moved = false;
+        if (attempt + 1 >= TELEMETRY_TRIES || !(client_is_lost(client) || client_may_retry(client)) ||
+            error->kind == ERROR_INCONSISTENT || error->kind == ERROR_CONFLICT)
+            return false;
+        error_clear(error);   // ignoring: the position is read again, whether or not that COMMIT was done
+        telemetry_back_off(attempt);
+    }
+    return true;
+}
+
+static bool count_stored(Shipment *shipment, int64_t *ret_acknowledged, Error *error)
+{
+    int64_t counted = 0;
+    if (!rows_count(shipment->telemetry->client, shipment->run, shipment->position.seq, &counted, error))
+        return false;
+    if (counted < shipment->position.seq && !shipment->refill) {
+        shipment->refill = true;
+        if (!ship_until_done(shipment, error) ||
+            !rows_count(shipment->telemetry->client, shipment->run, shipment->position.seq, &counted, error))
+            return false;
+    }
+    if (counted != shipment->position.seq)
+        return FAIL(error, ERROR_INCONSISTENT, 0, "the database says it has %lld rows of run '%s', its tables hold %lld",
+                    (long long)shipment->position.seq, shipment->run, (long long)counted);
+    *ret_acknowledged = counted;
+    return true;
+}
+
+static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result, int64_t *ret_stored, Error *error)
+{
+    Shipment shipment = {.telemetry = telemetry, .run = run};
+    int64_t acknowledged = 0;
+    if (telemetry->epoch == 0)
+        BUG("telemetry is shipped before the home is registered");
+    text_init(&shipment.lines, BATCH_BYTES + 4 * (size_t)SPOOL_PAYLOAD_MAXIMUM);
+    bool good = spool_path(home, run, shipment.path, error) && look(&shipment, error) && ship_until_done(&shipment, error) &&
+                count_stored(&shipment, &acknowledged, error);
+    text_done(&shipment.lines);
+    if (!good)
+        return error_prefix(error, "telemetry of run '%.40s'", run);
+    *ret_result = (ShipResult){.rows = shipment.total, .acknowledged = acknowledged, .torn_bytes = shipment.torn_bytes,
+                               .complete = acknowledged == shipment.total && shipment.cut_bytes == 0};
+    *ret_stored = shipment.stored;
+    return true;
+}
+
+bool telemetry_ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result, Error *error)
+{
+    int64_t stored;
+    return ship(telemetry, home, run, ret_result, &stored, error);
+}
+
+// A spool that ends where its position does needs no second look.
+static bool is_shipped(Telemetry *telemetry, const char *path, const char *run, bool *ret_shipped, Error *error)
+{
+    ShipPosition position;
+    uint64_t bytes;
+    if ((client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) || !file_size(path, &bytes, error) ||
+        !rows_position(telemetry->client, run, false, &position, error))
+        return false;
+    *ret_shipped = bytes <= SPOOL_HEADER_BYTES || (position.any && (uint64_t)position.bytes == bytes);
+    return true;
+}
+
+static bool ship_named(Telemetry *telemetry, const char *home, const char *name, int64_t *rows, Error *error)
+{
+    char run[SPOOL_RUN_LENGTH + 1], path[FILE_PATH_SIZE];
+    bool shipped = false;
+    ShipResult result;
+    int64_t stored = 0;
+    if (!text_ends_with(name, ".spool") || strlen(name) != SPOOL_RUN_LENGTH + strlen(".spool"))
+        return true;
+    memcpy(run, name, SPOOL_RUN_LENGTH);
+    run[SPOOL_RUN_LENGTH] = '\0';
+    if (!spool_run_is_valid(run))
+        return true;
+    if (!spool_path(home, run, path, error) || !is_shipped(telemetry, path, run, &shipped, error))
+        return false;
+    if (!shipped && !ship(telemetry, home, run, &result, &stored, error))
+        return false;
+    *rows += stored;
+    return true;
+}
+
+bool telemetry_ship_all(Telemetry *telemetry, const char *home, int64_t *ret_rows, Error *error)
+{
+    char directory[FILE_PATH_SIZE];
+    FileList list = {NULL, 0};
+    int64_t rows = 0;
+    if (!file_join(directory, home, "spool", error))
+        return false;
+    if (file_is_directory(directory) && !file_list(directory, &list, error))
+        return false;
+    bool good = true;
+    for (size_t i = 0; i < list.count && good; i++)
+        good = ship_named(telemetry, home, list.names[i], &rows, error);
+    file_list_done(&list);
+    if (good)
+        *ret_rows = rows;
+    return good;
+}
