@@ -3,6 +3,7 @@
 
 #include <fedgate/json.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
@@ -246,6 +247,22 @@ START_TEST(an_add_to_an_object_is_a_bug)
 }
 END_TEST
 
+// jansson's own hook; declared here because its header's macros would hide ours.
+void json_set_alloc_funcs(void *(*take)(size_t), void (*release)(void *));
+
+static void *no_memory(size_t bytes)
+{
+    (void)bytes;
+    return NULL;
+}
+
+START_TEST(no_memory_while_building_ends_the_process_with_70)
+{
+    json_set_alloc_funcs(no_memory, free);
+    json_make_object();
+}
+END_TEST
+
 START_TEST(files_are_written_whole_and_read_back)
 {
     char *folder = support_folder_new();
@@ -283,6 +300,7 @@ static Suite *suite(void)
     tcase_add_test(json, copies_are_equal_and_apart);
     tcase_add_test_raise_signal(json, a_put_into_an_array_is_a_bug, 6);
     tcase_add_test_raise_signal(json, an_add_to_an_object_is_a_bug, 6);
+    tcase_add_exit_test(json, no_memory_while_building_ends_the_process_with_70, 70);
     tcase_add_test(json, files_are_written_whole_and_read_back);
     suite_add_tcase(made, json);
     return made;

@@ -273,6 +273,24 @@ START_TEST(waiting_for_a_child_has_an_end)
 }
 END_TEST
 
+#ifdef FEDGATE_FAULTS
+START_TEST(a_failed_fork_is_said_and_leaves_nothing_open)
+{
+    Error error = ERROR_INIT;
+    int before = process_open_files();
+    setenv("FEDGATE_FAULT", "process.fork.fail=1", 1);
+    ASSERT_FAILS(process_fork(sleep_long, NULL, &error) != NULL, &error, ERROR_UNAVAILABLE, "could not fork");
+    setenv("FEDGATE_FAULT", "process.fork.fail=2", 1);
+    ProcessResult result;
+    ProcessSpec spec = {.argv = (const char *const[]){"true", NULL}};
+    ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_UNAVAILABLE,
+                 "could not fork for program 'true'");
+    unsetenv("FEDGATE_FAULT");
+    ck_assert_int_eq(process_open_files(), before);
+}
+END_TEST
+#endif
+
 START_TEST(this_process_is_known_from_the_kernel)
 {
     setenv("USER", "somebody-else", 1);
@@ -329,6 +347,9 @@ static Suite *suite(void)
     tcase_add_test(fork, a_line_longer_than_the_room_is_bad_data);
     tcase_add_test(fork, many_lines_pass_in_order);
     tcase_add_test(fork, waiting_for_a_child_has_an_end);
+#ifdef FEDGATE_FAULTS
+    tcase_add_test(fork, a_failed_fork_is_said_and_leaves_nothing_open);
+#endif
     suite_add_tcase(made, fork);
     TCase *self = tcase_create("self");
     tcase_add_test(self, this_process_is_known_from_the_kernel);
