@@ -11,7 +11,8 @@ const Option *config_find_option(const char *name)
     return NULL;
 }
 
-// The part after the section is what people remember: 'epochs' means 'train.epochs' before it means a near spelling.
+// The part after the section is what people remember: 'epochs' means 'train.epochs' before it means a near
+// spelling.
 const char *config_nearest(const char *name)
 {
     enum { MOST = 256 };
@@ -47,20 +48,42 @@ const Value *config_value(const Config *config, const char *name, unsigned types
 }
 
 enum {
-    TEXTS = TYPE_BIT(OPTION_TEXT) | TYPE_BIT(OPTION_PATH) | TYPE_BIT(OPTION_CHOICE) | TYPE_BIT(OPTION_TIME) | TYPE_BIT(OPTION_ZONE),
+    TEXTS = TYPE_BIT(OPTION_TEXT) | TYPE_BIT(OPTION_PATH) | TYPE_BIT(OPTION_CHOICE) | TYPE_BIT(OPTION_TIME) |
+            TYPE_BIT(OPTION_ZONE),
     WHOLE = TYPE_BIT(OPTION_INTEGER) | TYPE_BIT(OPTION_BYTES),
     NUMBERS = WHOLE | TYPE_BIT(OPTION_REAL) | TYPE_BIT(OPTION_DURATION),
     LISTS = TYPE_BIT(OPTION_LIST) | TYPE_BIT(OPTION_PATHS) | TYPE_BIT(OPTION_INTEGERS),
     ANY = TEXTS | NUMBERS | LISTS | TYPE_BIT(OPTION_BOOL),
 };
 
-const char *config_text(const Config *config, const char *name) { return config_value(config, name, TEXTS)->text; }
-int64_t config_integer(const Config *config, const char *name) { return config_value(config, name, WHOLE)->integer; }
-double config_real(const Config *config, const char *name) { return config_value(config, name, NUMBERS)->real; }
-bool config_bool(const Config *config, const char *name) { return config_value(config, name, TYPE_BIT(OPTION_BOOL))->flag; }
-size_t config_list_count(const Config *config, const char *name) { return config_value(config, name, LISTS)->count; }
-bool config_given(const Config *config, const char *name) { return config_value(config, name, ANY)->given; }
-const char *config_source(const Config *config, const char *name) { return config_value(config, name, ANY)->source; }
+const char *config_text(const Config *config, const char *name)
+{
+    return config_value(config, name, TEXTS)->text;
+}
+int64_t config_integer(const Config *config, const char *name)
+{
+    return config_value(config, name, WHOLE)->integer;
+}
+double config_real(const Config *config, const char *name)
+{
+    return config_value(config, name, NUMBERS)->real;
+}
+bool config_bool(const Config *config, const char *name)
+{
+    return config_value(config, name, TYPE_BIT(OPTION_BOOL))->flag;
+}
+size_t config_list_count(const Config *config, const char *name)
+{
+    return config_value(config, name, LISTS)->count;
+}
+bool config_given(const Config *config, const char *name)
+{
+    return config_value(config, name, ANY)->given;
+}
+const char *config_source(const Config *config, const char *name)
+{
+    return config_value(config, name, ANY)->source;
+}
 
 static const Value *item_of(const Config *config, const char *name, size_t index, unsigned types)
 {

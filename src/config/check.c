@@ -1,10 +1,11 @@
-// check - whether the options together describe a night that can run. Called by `run`; `plan` and `judge` need less.
+// check - whether the options together describe a night that can run; `plan` and `judge` need less.
 #include "config_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static bool fail_option(const Config *config, const char *name, Error *error, const char *format, ...) PRINTF_LIKE(4, 5);
+static bool fail_option(const Config *config, const char *name, Error *error, const char *format, ...)
+    PRINTF_LIKE(4, 5);
 static bool fail_option(const Config *config, const char *name, Error *error, const char *format, ...)
 {
     char text[256];
@@ -33,7 +34,8 @@ static bool check_given(const Config *config, Error *error)
 // -- columns
 
 static const char *const feature_lists[] = {"data.numeric", "data.categorical"};
-static const char *const column_lists[] = {"data.numeric", "data.categorical", "data.forbidden", "quality.slices"};
+static const char *const column_lists[] = {"data.numeric", "data.categorical", "data.forbidden",
+                                           "quality.slices"};
 static const char *const column_names[] = {"data.target", "data.row_id", "data.cutoff_column"};
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -47,33 +49,41 @@ static const char *feature_list_of(const Config *config, const char *column)
 
 static bool check_features(const Config *config, Error *error)
 {
-    static const struct { const char *name, *why; } never[] = {
+    static const struct {
+        const char *name, *why;
+    } never[] = {
         {"data.target", "is also a feature; a model that sees its target learns nothing"},
         {"data.row_id", "is also a feature; a row's name predicts only that row"},
     };
     if (config_list_count(config, "data.numeric") + config_list_count(config, "data.categorical") == 0)
-        return fail_option(config, "data.numeric", error, "and 'data.categorical' are both empty, at least 1 feature is needed");
+        return fail_option(config, "data.numeric", error,
+                           "and 'data.categorical' are both empty, at least 1 feature is needed");
     for (size_t i = 0; i < config_list_count(config, "data.categorical"); i++) {
         const char *column = config_list_text(config, "data.categorical", i);
         if (config_list_has(config, "data.numeric", column))
-            return fail_option(config, "data.categorical", error, "names column '%s', which is in 'data.numeric' too", column);
+            return fail_option(config, "data.categorical", error,
+                               "names column '%s', which is in 'data.numeric' too", column);
     }
     for (size_t i = 0; i < COUNT(never); i++) {
         const char *column = config_text(config, never[i].name), *list = feature_list_of(config, column);
         if (column[0] && list)
-            return fail_option(config, list, error, "names column '%s', but '%s' %s", column, never[i].name, never[i].why);
+            return fail_option(config, list, error, "names column '%s', but '%s' %s", column, never[i].name,
+                               never[i].why);
     }
     for (size_t i = 0; i < config_list_count(config, "data.forbidden"); i++) {
-        const char *column = config_list_text(config, "data.forbidden", i), *list = feature_list_of(config, column);
+        const char *column = config_list_text(config, "data.forbidden", i),
+                   *list = feature_list_of(config, column);
         if (list)
-            return fail_option(config, list, error, "names column '%s', which 'data.forbidden' keeps out", column);
+            return fail_option(config, list, error, "names column '%s', which 'data.forbidden' keeps out",
+                               column);
         if (text_equal(column, config_text(config, "data.target")))
             return fail_option(config, "data.forbidden", error, "names the target '%s'", column);
     }
     for (size_t i = 0; i < config_list_count(config, "quality.slices"); i++) {
         const char *column = config_list_text(config, "quality.slices", i);
         if (!config_list_has(config, "data.categorical", column))
-            return fail_option(config, "quality.slices", error, "names column '%s', which is not in 'data.categorical'", column);
+            return fail_option(config, "quality.slices", error,
+                               "names column '%s', which is not in 'data.categorical'", column);
     }
     return true;
 }
@@ -91,9 +101,11 @@ static bool check_columns(const Config *config, Error *error)
 {
     bool header = config_bool(config, "data.header"), named = config_list_count(config, "data.columns") > 0;
     if (header && named)
-        return fail_option(config, "data.columns", error, "names columns, but 'data.header' says that the file does");
+        return fail_option(config, "data.columns", error,
+                           "names columns, but 'data.header' says that the file does");
     if (!header && !named)
-        return fail_option(config, "data.header", error, "is false and 'data.columns' is empty, so no column has a name");
+        return fail_option(config, "data.header", error,
+                           "is false and 'data.columns' is empty, so no column has a name");
     if (header)
         return true;
     for (size_t i = 0; i < COUNT(column_names); i++) {
@@ -117,12 +129,15 @@ static bool check_missing_columns(const Config *config, Error *error)
         const char *item = config_list_text(config, "data.missing", i);
         char column[CONFIG_TEXT_BYTES + 1];
         if (!text_print(column, sizeof column, "%.*s", (int)strcspn(item, "="), item))
-            return fail_option(config, "data.missing", error, "has a column name longer than %d bytes", CONFIG_TEXT_BYTES);
-        bool known = text_equal(column, "*") || feature_list_of(config, column) || config_list_has(config, "data.forbidden", column);
+            return fail_option(config, "data.missing", error, "has a column name longer than %d bytes",
+                               CONFIG_TEXT_BYTES);
+        bool known = text_equal(column, "*") || feature_list_of(config, column) ||
+                     config_list_has(config, "data.forbidden", column);
         for (size_t k = 0; k < COUNT(column_names) && !known; k++)
             known = text_equal(column, config_text(config, column_names[k]));
         if (!known)
-            return fail_option(config, "data.missing", error, "names column '%s', which no other option uses", column);
+            return fail_option(config, "data.missing", error, "names column '%s', which no other option uses",
+                               column);
     }
     return true;
 }
@@ -136,16 +151,21 @@ static bool check_split(const Config *config, Error *error)
     if (file && !has_test)
         return fail_option(config, "split.method", error, "is 'file', which needs 'data.test'");
     if (!file && has_test)
-        return fail_option(config, "data.test", error, "is given, but 'split.method' is '%s', not 'file'", method);
-    int64_t modulo = config_integer(config, "split.modulo"), remainder = config_integer(config, "split.remainder");
+        return fail_option(config, "data.test", error, "is given, but 'split.method' is '%s', not 'file'",
+                           method);
+    int64_t modulo = config_integer(config, "split.modulo"),
+            remainder = config_integer(config, "split.remainder");
     if (text_equal(method, "modulo") && remainder >= modulo)
-        return fail_option(config, "split.remainder", error, "is %lld, the limit is under 'split.modulo' = %lld", (long long)remainder, (long long)modulo);
+        return fail_option(config, "split.remainder", error,
+                           "is %lld, the limit is under 'split.modulo' = %lld", (long long)remainder,
+                           (long long)modulo);
     return true;
 }
 
 static bool check_cutoff(const Config *config, Error *error)
 {
-    bool value = config_text(config, "data.cutoff")[0] != '\0', column = config_text(config, "data.cutoff_column")[0] != '\0';
+    bool value = config_text(config, "data.cutoff")[0] != '\0',
+         column = config_text(config, "data.cutoff_column")[0] != '\0';
     if (value && !column)
         return fail_option(config, "data.cutoff", error, "is given without 'data.cutoff_column'");
     if (column && !value)
@@ -155,14 +175,17 @@ static bool check_cutoff(const Config *config, Error *error)
 
 static bool check_task(const Config *config, Error *error)
 {
-    static const struct { const char *metric, *tasks; } fits[] = {
-        {"", "binary multiclass regression"}, {"auc", "binary"}, {"logloss", "binary multiclass"},
-        {"accuracy", "binary multiclass"}, {"rmse", "regression"},
+    static const struct {
+        const char *metric, *tasks;
+    } fits[] = {
+        {"", "binary multiclass regression"}, {"auc", "binary"},      {"logloss", "binary multiclass"},
+        {"accuracy", "binary multiclass"},    {"rmse", "regression"},
     };
     const char *task = config_text(config, "task"), *metric = config_text(config, "quality.metric");
     for (size_t i = 0; i < COUNT(fits); i++)
         if (text_equal(fits[i].metric, metric) && !strstr(fits[i].tasks, task))
-            return fail_option(config, "quality.metric", error, "is '%s', which a %s task does not have", metric, task);
+            return fail_option(config, "quality.metric", error, "is '%s', which a %s task does not have",
+                               metric, task);
     int64_t classes = 0;
     for (size_t i = 0; i < config_list_count(config, "data.labels"); i++) {
         int64_t class_index = 0;
@@ -172,7 +195,8 @@ static bool check_task(const Config *config, Error *error)
     if (classes && text_equal(task, "regression"))
         return fail_option(config, "data.labels", error, "is given, but the task is regression");
     if (classes && text_equal(task, "binary") && classes != 2)
-        return fail_option(config, "data.labels", error, "has classes up to %lld, a binary task has 0 and 1", (long long)(classes - 1));
+        return fail_option(config, "data.labels", error, "has classes up to %lld, a binary task has 0 and 1",
+                           (long long)(classes - 1));
     if (classes == 1)
         return fail_option(config, "data.labels", error, "has 1 class, at least 2 are needed");
     return true;
@@ -180,7 +204,8 @@ static bool check_task(const Config *config, Error *error)
 
 static bool check_baseline(const Config *config, Error *error)
 {
-    if (text_equal(config_text(config, "baseline.name"), "rule") && config_text(config, "baseline.rule")[0] == '\0')
+    if (text_equal(config_text(config, "baseline.name"), "rule") &&
+        config_text(config, "baseline.rule")[0] == '\0')
         return fail_option(config, "baseline.name", error, "is 'rule', which needs 'baseline.rule'");
     return true;
 }
@@ -188,7 +213,8 @@ static bool check_baseline(const Config *config, Error *error)
 bool config_check_needed(const Config *config, Error *error)
 {
     static bool (*const parts[])(const Config *, Error *) = {
-        check_given, check_features, check_columns, check_missing_columns, check_split, check_cutoff, check_task, check_baseline,
+        check_given, check_features, check_columns, check_missing_columns,
+        check_split, check_cutoff,   check_task,    check_baseline,
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (!parts[i](config, error))

@@ -7,7 +7,10 @@
 
 #define ENVIRONMENT_PREFIX "FEDGATE_SET_"
 
-static bool fail_memory(Error *error) { return FAIL(error, ERROR_MEMORY, 0, "could not keep the configuration in memory"); }
+static bool fail_memory(Error *error)
+{
+    return FAIL(error, ERROR_MEMORY, 0, "could not keep the configuration in memory");
+}
 
 bool config_fail_unknown(const char *source, const char *name, Error *error)
 {
@@ -16,8 +19,10 @@ bool config_fail_unknown(const char *source, const char *name, Error *error)
     (void)FAIL(error, ERROR_CONFIG, 0, "%s: unknown option '%s'", source, shown);
     size_t length = strlen(name);
     for (size_t i = 0; i < config_option_count; i++)
-        if (length && strncmp(config_options[i].name, name, length) == 0 && config_options[i].name[length] == '.')
-            return error_hint(error, "'%s' is a section; write its options below it, for example '%s'.", shown, config_options[i].name);
+        if (length && strncmp(config_options[i].name, name, length) == 0 &&
+            config_options[i].name[length] == '.')
+            return error_hint(error, "'%s' is a section; write its options below it, for example '%s'.",
+                              shown, config_options[i].name);
     const char *nearest = config_nearest(name);
     return nearest ? error_hint(error, "Did you mean '%s'?", nearest)
                    : error_hint(error, "The command 'fedgate config sample' lists every option.");
@@ -56,7 +61,8 @@ static bool assign_defaults(Config *config, Error *error)
     return true;
 }
 
-// FEDGATE_SET_TRAIN__LEARNING_RATE -> train.learning_rate; false when it has a character that no such name has.
+// FEDGATE_SET_TRAIN__LEARNING_RATE -> train.learning_rate; false when it has a character that no such name
+// has.
 static bool option_name_of(const char *variable, size_t length, char *ret_name, size_t size)
 {
     size_t used = 0;
@@ -131,7 +137,8 @@ static bool make_absolute(Config *config, const char *folder, const char **path,
     return *path || fail_memory(error);
 }
 
-// The folder of the file that was read, absolute, so that paths mean the same after a change of working directory.
+// The folder of the file that was read, absolute, so that paths mean the same after a change of working
+// directory.
 static bool folder_of(const char *path, const char *working, char *ret_folder, Error *error)
 {
     const char *slash = strrchr(path, '/');
@@ -152,8 +159,9 @@ static bool resolve_paths(Config *config, Error *error)
     if (!folder_of(config->path, working, folder, error))
         return false;
     for (size_t i = 0; i < config_option_count; i++)
-        if (config_options[i].type == OPTION_PATH
-            && !make_absolute(config, config->values[i].from_file ? folder : working, &config->values[i].text, error))
+        if (config_options[i].type == OPTION_PATH &&
+            !make_absolute(config, config->values[i].from_file ? folder : working, &config->values[i].text,
+                           error))
             return false;
     for (size_t i = 0; i < config_option_count; i++) {
         if (config_options[i].type != OPTION_PATHS)
@@ -162,7 +170,8 @@ static bool resolve_paths(Config *config, Error *error)
         char name[128];
         int section = (int)strcspn(config_options[i].name, ".");
         const Option *home = text_print(name, sizeof name, "%.*s.directory", section, config_options[i].name)
-                                 ? config_find_option(name) : NULL;
+                                 ? config_find_option(name)
+                                 : NULL;
         const char *start = home ? config->values[home - config_options].text : "";
         if (start[0] == '\0')
             start = value->from_file ? folder : working;
@@ -173,7 +182,8 @@ static bool resolve_paths(Config *config, Error *error)
     return true;
 }
 
-Config *config_load(const char *path, const char *const *sets, size_t set_count, char *const *environment, Error *error)
+Config *config_load(const char *path, const char *const *sets, size_t set_count, char *const *environment,
+                    Error *error)
 {
     OWNED(Config, config_free) *config = config_new(error);
     if (!config || !assign_defaults(config, error))
@@ -187,7 +197,8 @@ Config *config_load(const char *path, const char *const *sets, size_t set_count,
         if (!config_read_yaml(config, path, 0, error))
             return NULL;
     }
-    if (!read_environment(config, environment, error) || !read_sets(config, sets, set_count, error) || !resolve_paths(config, error))
+    if (!read_environment(config, environment, error) || !read_sets(config, sets, set_count, error) ||
+        !resolve_paths(config, error))
         return NULL;
     Config *done = config;
     config = NULL;
@@ -236,7 +247,10 @@ Config *config_load_policy(const Config *base, const char *path, Error *error)
     return done;
 }
 
-const char *config_path(const Config *config) { return config->path; }
+const char *config_path(const Config *config)
+{
+    return config->path;
+}
 
 void config_free(Config *config)
 {

@@ -1,13 +1,17 @@
-// rules - what one option's value must satisfy beyond its type and range: a row here, checked where the value is given.
+// rules - what one value must satisfy beyond its type and range, checked where it is given: one row each.
 #include "config_internal.h"
 
 #include <string.h>
 
-// Names that may stand in checks.required, in the order of the gate's table. The gate sits above config, so the names
-// are said here too; tests of the gate hold both lists together.
-static const struct { const char *name; bool always; } check_names[] = {
-    {"overlap", true},  {"fed", false},         {"closure", false}, {"plausible", true}, {"memory", true},    {"parity", true},
-    {"determinism", false}, {"window", true},   {"quality", true},  {"input", false},    {"telemetry", false},
+// Names that may stand in checks.required, in the order of the gate's table. The gate sits above config, so
+// the names are said here too; tests of the gate hold both lists together.
+static const struct {
+    const char *name;
+    bool always;
+} check_names[] = {
+    {"overlap", true}, {"fed", false},   {"closure", false},     {"plausible", true},
+    {"memory", true},  {"parity", true}, {"determinism", false}, {"window", true},
+    {"quality", true}, {"input", false}, {"telemetry", false},
 };
 enum { CHECK_NAMES = sizeof check_names / sizeof check_names[0] };
 
@@ -43,7 +47,9 @@ static bool check_required(const Value *value, Error *error)
     for (size_t k = 0; k < CHECK_NAMES; k++)
         if (check_names[k].always && !has_item(value, names[k])) {
             (void)FAIL(error, ERROR_CONFIG, 0, "check '%s' cannot be switched off", names[k]);
-            return error_hint(error, "overlap, plausible, memory, parity, window and quality are required in every policy.");
+            return error_hint(
+                error,
+                "overlap, plausible, memory, parity, window and quality are required in every policy.");
         }
     return true;
 }
@@ -54,8 +60,10 @@ static bool check_model(const Value *value, Error *error)
         return true;
     char shown[CONFIG_SHOWN_SIZE];
     config_show_raw(NULL, value->text, shown);
-    (void)FAIL(error, ERROR_CONFIG, 0, "'%s' is not a model name, the limit is [a-z0-9][a-z0-9._-]* of at most 64 bytes", shown);
-    return error_hint(error, "Choose a name in lower case without blanks; it becomes the prefix of every version.");
+    (void)FAIL(error, ERROR_CONFIG, 0,
+               "'%s' is not a model name, the limit is [a-z0-9][a-z0-9._-]* of at most 64 bytes", shown);
+    return error_hint(error,
+                      "Choose a name in lower case without blanks; it becomes the prefix of every version.");
 }
 
 // A password in the URL would be in the process list, in backups of the file, and sooner or later in a log.
@@ -100,8 +108,10 @@ static bool check_labels(const Value *value, Error *error)
     for (size_t i = 0; i < value->count; i++) {
         const char *label = value->items[i], *equals = strrchr(label, '=');
         int64_t class_index = 0;
-        if (!equals || equals == label || !text_to_int64(equals + 1, &class_index) || class_index < 0 || class_index > 999)
-            return FAIL(error, ERROR_CONFIG, 0, "'%s' is not of the form TOKEN=CLASS with a class from 0 to 999", label);
+        if (!equals || equals == label || !text_to_int64(equals + 1, &class_index) || class_index < 0 ||
+            class_index > 999)
+            return FAIL(error, ERROR_CONFIG, 0,
+                        "'%s' is not of the form TOKEN=CLASS with a class from 0 to 999", label);
         size_t length = (size_t)(equals - label);
         for (size_t k = 0; k < i; k++) {
             const char *other = strrchr(value->items[k], '=');
@@ -113,11 +123,15 @@ static bool check_labels(const Value *value, Error *error)
     }
     for (int64_t class_index = 0; class_index <= largest; class_index++)
         if (!seen[class_index])
-            return FAIL(error, ERROR_CONFIG, 0, "class %d of 0 to %d has no token", (int)class_index, (int)largest);
+            return FAIL(error, ERROR_CONFIG, 0, "class %d of 0 to %d has no token", (int)class_index,
+                        (int)largest);
     return true;
 }
 
-static const struct { const char *name; bool (*check)(const Value *value, Error *error); } rules[] = {
+static const struct {
+    const char *name;
+    bool (*check)(const Value *value, Error *error);
+} rules[] = {
     {"model", check_model},
     {"checks.required", check_required},
     {"database.url", check_database_url},

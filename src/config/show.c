@@ -1,4 +1,4 @@
-// show - the same table the other way: what is set and from where, a sample file, help lines, the manual, JSON.
+// show - the same table the other way: what is set and from where, sample, help, manual, JSON.
 #include "config_internal.h"
 
 #include <string.h>
@@ -8,8 +8,10 @@
 // Plain where YAML reads it back as the same text, double-quoted otherwise.
 static void add_scalar(Text *out, const char *text)
 {
-    bool plain = text[0] && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+:%") == strlen(text)
-                 && !strchr("-:%", text[0]) && !strchr(":", text[strlen(text) - 1]);
+    bool plain = text[0] &&
+                 strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+:%") ==
+                     strlen(text) &&
+                 !strchr("-:%", text[0]) && !strchr(":", text[strlen(text) - 1]);
     if (plain) {
         text_add(out, text);
         return;
@@ -141,7 +143,8 @@ void config_help_option(const Option *option, Text *out)
     text_add_format(out, ": %s\n", option->sentence);
 }
 
-// Comment lines begin with "# ", options with "#name:", so that taking away one '#' before a name is all it needs.
+// Comment lines begin with "# ", options with "#name:", so that taking away one '#' before a name is all it
+// needs.
 static void add_comment(const char *text, Text *out)
 {
     enum { COLUMNS = 100 };
@@ -185,14 +188,19 @@ static void add_default(const Option *option, Text *out)
 
 void config_sample(Text *out)
 {
-    add_comment("Configuration of fedgate: every option with its default. Take away the '#' before a name to change it; model, "
-                "data.train and data.target are needed, and at least one column in data.numeric or data.categorical.", out);
-    add_comment("'train.batch: 256' may also be written nested: 'train:' and below it, indented, 'batch: 256'.", out);
+    add_comment(
+        "Configuration of fedgate: every option with its default. Take away the '#' before a name to change "
+        "it; model, "
+        "data.train and data.target are needed, and at least one column in data.numeric or data.categorical.",
+        out);
+    add_comment(
+        "'train.batch: 256' may also be written nested: 'train:' and below it, indented, 'batch: 256'.", out);
     const char *section = "";
     for (size_t i = 0; i < config_option_count; i++) {
         const Option *option = &config_options[i];
         size_t length = strcspn(option->name, ".");
-        if (i == 0 || strlen(section) < length || strncmp(section, option->name, length) != 0 || (section[length] != '.' && section[length]))
+        if (i == 0 || strlen(section) < length || strncmp(section, option->name, length) != 0 ||
+            (section[length] != '.' && section[length]))
             text_add_char(out, '\n');
         section = option->name;
         SCOPED_TEXT comment;
@@ -202,7 +210,8 @@ void config_sample(Text *out)
             text_add(&comment, ": ");
             add_range(option, &comment);
         }
-        text_add_format(&comment, "%s%s%s)", option->unit[0] ? " " : "", option->unit, option->flags & OPTION_NEEDED ? ", needed" : "");
+        text_add_format(&comment, "%s%s%s)", option->unit[0] ? " " : "", option->unit,
+                        option->flags & OPTION_NEEDED ? ", needed" : "");
         add_comment(text_string(&comment), out);
         text_add_format(out, "#%s:", option->name);
         add_default(option, out);
@@ -223,10 +232,17 @@ static void add_cell(const char *text, Text *out)
 
 void config_manual(Text *out)
 {
-    static const struct { unsigned flag; const char *word; } marks[] = {
-        {OPTION_IDENTITY, "version"}, {OPTION_POLICY, "policy"}, {OPTION_SECRET, "secret"}, {OPTION_NEEDED, "needed"},
+    static const struct {
+        unsigned flag;
+        const char *word;
+    } marks[] = {
+        {OPTION_IDENTITY, "version"},
+        {OPTION_POLICY, "policy"},
+        {OPTION_SECRET, "secret"},
+        {OPTION_NEEDED, "needed"},
     };
-    text_add(out, "| option | type | default | range | unit | enters | what it does |\n|---|---|---|---|---|---|---|\n");
+    text_add(out, "| option | type | default | range | unit | enters | what it does "
+                  "|\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < config_option_count; i++) {
         const Option *option = &config_options[i];
         SCOPED_TEXT range, words;

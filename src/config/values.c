@@ -1,5 +1,5 @@
-// values - text to value, by the option's type: each type is one function in a table, each message names place, value
-// and limit.
+// values - text to value, by the option's type: each type is one function in a table, each message names
+// place, value and limit.
 #include "config_internal.h"
 
 #include <fedgate/clock.h>
@@ -8,16 +8,32 @@
 
 __extension__ typedef __int128 Wide;   // a byte count times its unit before it is known to fit
 
-typedef struct Unit { const char *suffix; int64_t factor; } Unit;
+typedef struct Unit {
+    const char *suffix;
+    int64_t factor;
+} Unit;
 
 static const Unit byte_units[] = {
-    {"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {"TB", 1000000000000},
-    {"KiB", INT64_C(1) << 10}, {"MiB", INT64_C(1) << 20}, {"GiB", INT64_C(1) << 30}, {"TiB", INT64_C(1) << 40},
-    {"B", 1}, {"", 1},
+    {"kB", 1000},
+    {"MB", 1000000},
+    {"GB", 1000000000},
+    {"TB", 1000000000000},
+    {"KiB", INT64_C(1) << 10},
+    {"MiB", INT64_C(1) << 20},
+    {"GiB", INT64_C(1) << 30},
+    {"TiB", INT64_C(1) << 40},
+    {"B", 1},
+    {"", 1},
 };
 
-static const struct { const char *suffix; double seconds; } duration_units[] = {
-    {"ms", 1e-3}, {"min", 60}, {"s", 1}, {"h", 3600},
+static const struct {
+    const char *suffix;
+    double seconds;
+} duration_units[] = {
+    {"ms", 1e-3},
+    {"min", 60},
+    {"s", 1},
+    {"h", 3600},
 };
 
 void config_show_raw(const Option *option, const char *raw, char ret_shown[static CONFIG_SHOWN_SIZE])
@@ -35,11 +51,13 @@ void config_show_raw(const Option *option, const char *raw, char ret_shown[stati
         (void)snprintf(ret_shown, CONFIG_SHOWN_SIZE, "%.*s...", CONFIG_SHOWN_SIZE - 4, text_string(&escaped));
 }
 
-static bool fail_value(const Option *option, const Given *given, const char *raw, const char *wanted, Error *error)
+static bool fail_value(const Option *option, const Given *given, const char *raw, const char *wanted,
+                       Error *error)
 {
     char shown[CONFIG_SHOWN_SIZE];
     config_show_raw(option, raw, shown);
-    return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is '%s', %s", given->source, option->name, shown, wanted);
+    return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is '%s', %s", given->source, option->name, shown,
+                wanted);
 }
 
 // Written so that NaN is outside.
@@ -50,14 +68,16 @@ static bool check_range(const Option *option, const Given *given, const char *ra
     char low[32], high[32], wanted[160];
     text_from_double(low, option->min);
     text_from_double(high, option->max);
-    (void)snprintf(wanted, sizeof wanted, "outside its limits %s to %s%s%s", low, high, option->unit[0] ? " " : "", option->unit);
+    (void)snprintf(wanted, sizeof wanted, "outside its limits %s to %s%s%s", low, high,
+                   option->unit[0] ? " " : "", option->unit);
     return fail_value(option, given, raw, wanted, error);
 }
 
 static bool parse_text(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
 {
     if (strlen(raw) > CONFIG_TEXT_BYTES)
-        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is %zu bytes long, the limit is %d", given->source, option->name, strlen(raw), CONFIG_TEXT_BYTES);
+        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is %zu bytes long, the limit is %d",
+                    given->source, option->name, strlen(raw), CONFIG_TEXT_BYTES);
     for (const char *c = raw; *c; c++)
         if (((unsigned char)*c < 0x20 && *c != '\t') || *c == 0x7f)
             return fail_value(option, given, raw, "which has a control character", error);
@@ -65,7 +85,8 @@ static bool parse_text(const Option *option, const Given *given, const char *raw
     return true;
 }
 
-static bool parse_integer(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
+static bool parse_integer(const Option *option, const Given *given, const char *raw, Value *value,
+                          Error *error)
 {
     if (!text_to_int64(raw, &value->integer))
         return fail_value(option, given, raw, "which is not a whole number", error);
@@ -83,10 +104,12 @@ static bool parse_real(const Option *option, const Given *given, const char *raw
 static bool parse_bool(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
 {
     value->flag = text_equal(raw, "true");
-    return value->flag || text_equal(raw, "false") || fail_value(option, given, raw, "neither true nor false", error);
+    return value->flag || text_equal(raw, "false") ||
+           fail_value(option, given, raw, "neither true nor false", error);
 }
 
-static bool parse_choice(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
+static bool parse_choice(const Option *option, const Given *given, const char *raw, Value *value,
+                         Error *error)
 {
     size_t length = strlen(raw);
     for (const char *choice = option->choices;; choice++) {
@@ -100,11 +123,13 @@ static bool parse_choice(const Option *option, const Given *given, const char *r
             break;
     }
     char wanted[160];
-    (void)snprintf(wanted, sizeof wanted, "not one of %s", option->choices[0] == '|' ? option->choices + 1 : option->choices);
+    (void)snprintf(wanted, sizeof wanted, "not one of %s",
+                   option->choices[0] == '|' ? option->choices + 1 : option->choices);
     return fail_value(option, given, raw, wanted, error);
 }
 
-// Decimal digits with at most one point, then a unit; exact, so that 0.34GB is 340000000 and 0.1KiB is refused.
+// Decimal digits with at most one point, then a unit; exact, so that 0.34GB is 340000000 and 0.1KiB is
+// refused.
 static bool parse_bytes(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
 {
     static const char wanted[] = "not a number of bytes such as 24GB or 512MiB";
@@ -142,7 +167,8 @@ static bool parse_bytes(const Option *option, const Given *given, const char *ra
     return fail_value(option, given, raw, wanted, error);
 }
 
-static bool parse_duration(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
+static bool parse_duration(const Option *option, const Given *given, const char *raw, Value *value,
+                           Error *error)
 {
     static const char wanted[] = "not a duration such as 500ms, 20s, 90min or 6h";
     char number[64];
@@ -157,8 +183,9 @@ static bool parse_duration(const Option *option, const Given *given, const char 
     }
     while (length > 0 && raw[length - 1] == ' ')
         length--;
-    if (!text_print(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : sizeof number), raw)
-        || !text_to_double(number, &value->real))
+    if (!text_print(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : sizeof number),
+                    raw) ||
+        !text_to_double(number, &value->real))
         return fail_value(option, given, raw, wanted, error);
     if (factor == 0 && value->real != 0)   // only nothing needs no unit
         return fail_value(option, given, raw, wanted, error);
@@ -182,13 +209,14 @@ static bool parse_zone(const Option *option, const Given *given, const char *raw
 {
     if (!parse_text(option, given, raw, value, error))
         return false;
-    return raw[0] == '\0' || clock_zone_check(raw, error)
-           || error_prefix(error, "%s: option '%s'", given->source, option->name);
+    return raw[0] == '\0' || clock_zone_check(raw, error) ||
+           error_prefix(error, "%s: option '%s'", given->source, option->name);
 }
 
 static bool parse_list(const Option *option, const Given *given, const char *raw, Value *item, Error *error)
 {
-    return raw[0] == '\0' ? FAIL(error, ERROR_CONFIG, 0, "%s: an item of list '%s' is empty", given->source, option->name)
+    return raw[0] == '\0' ? FAIL(error, ERROR_CONFIG, 0, "%s: an item of list '%s' is empty", given->source,
+                                 option->name)
                           : parse_text(option, given, raw, item, error);
 }
 
@@ -214,9 +242,18 @@ static const TypeInfo types[] = {
     [OPTION_ZONE] = {"time zone", parse_zone, false, false, false},
 };
 
-bool config_is_list(OptionType type) { return types[type].list; }
-bool config_is_path(OptionType type) { return types[type].path; }
-const char *config_type_name(OptionType type) { return types[type].name; }
+bool config_is_list(OptionType type)
+{
+    return types[type].list;
+}
+bool config_is_path(OptionType type)
+{
+    return types[type].path;
+}
+const char *config_type_name(OptionType type)
+{
+    return types[type].name;
+}
 
 // Scalar for a list: items between commas, blanks round them dropped. Nothing at all is the empty list.
 static bool split_list(Config *config, const Given *given, const char ***ret_items, size_t *ret_count)
@@ -248,13 +285,17 @@ static bool assign_list(Config *config, const Option *option, const Given *given
 {
     const TypeInfo *type = &types[option->type];
     const char **items = NULL;
-    size_t count = given->count, limit = option->type == OPTION_INTEGERS ? CONFIG_INTEGERS_ITEMS : CONFIG_LIST_ITEMS;
+    size_t count = given->count,
+           limit = option->type == OPTION_INTEGERS ? CONFIG_INTEGERS_ITEMS : CONFIG_LIST_ITEMS;
     if (!given->items && !split_list(config, given, &items, &count))
         return FAIL(error, ERROR_MEMORY, 0, "could not keep list '%s'", option->name);
     if (count > limit)
-        return FAIL(error, ERROR_CONFIG, 0, "%s: list '%s' has %zu items, the limit is %zu", given->source, option->name, count, limit);
+        return FAIL(error, ERROR_CONFIG, 0, "%s: list '%s' has %zu items, the limit is %zu", given->source,
+                    option->name, count, limit);
     value->items = arena_take_array(config->memory, count + 1, sizeof *value->items);
-    value->integers = option->type == OPTION_INTEGERS ? arena_take_array(config->memory, count + 1, sizeof *value->integers) : NULL;
+    value->integers = option->type == OPTION_INTEGERS
+                          ? arena_take_array(config->memory, count + 1, sizeof *value->integers)
+                          : NULL;
     if (!value->items || (option->type == OPTION_INTEGERS && !value->integers))
         return FAIL(error, ERROR_MEMORY, 0, "could not keep list '%s'", option->name);
     for (size_t i = 0; i < count; i++) {
@@ -264,7 +305,8 @@ static bool assign_list(Config *config, const Option *option, const Given *given
             return false;
         for (size_t k = 0; type->distinct && k < i; k++)
             if (text_equal(value->items[k], raw))
-                return FAIL(error, ERROR_CONFIG, 0, "%s: list '%s' has '%s' twice", given->source, option->name, raw);
+                return FAIL(error, ERROR_CONFIG, 0, "%s: list '%s' has '%s' twice", given->source,
+                            option->name, raw);
         if (!(value->items[i] = arena_copy_string(config->memory, raw)))
             return FAIL(error, ERROR_MEMORY, 0, "could not keep list '%s'", option->name);
         if (value->integers)
@@ -277,9 +319,11 @@ static bool assign_list(Config *config, const Option *option, const Given *given
 bool config_assign(Config *config, const Option *option, const Given *given, Error *error)
 {
     Value value = {.text = "", .source = given->source, .given = true, .from_file = given->from_file};
-    bool absent = !option->fallback && !given->items && given->text[0] == '\0';   // 'model:' leaves it to be given
+    bool absent =
+        !option->fallback && !given->items && given->text[0] == '\0';   // 'model:' leaves it to be given
     if (given->items && !config_is_list(option->type))
-        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is a list, it takes one value (%s)", given->source, option->name, config_type_name(option->type));
+        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is a list, it takes one value (%s)",
+                    given->source, option->name, config_type_name(option->type));
     if (config_is_list(option->type)) {
         if (!assign_list(config, option, given, &value, error))
             return false;

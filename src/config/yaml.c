@@ -1,8 +1,8 @@
 // yaml - the only libyaml: events of one configuration file, flattened to dotted option names.
 //
-// One document, a mapping at the top, at most CONFIG_DEPTH levels and CONFIG_FILE_BYTES bytes. Anchors, aliases and tags
-// are refused: what a file says must be readable at the place where it says it. A name given twice is refused also when
-// once nested and once dotted.
+// One document, a mapping at the top, at most CONFIG_DEPTH levels and CONFIG_FILE_BYTES bytes. Anchors,
+// aliases and tags are refused: what a file says must be readable at the place where it says it. A name given
+// twice is refused also when once nested and once dotted.
 #include "config_internal.h"
 
 #include <fedgate/file.h>
@@ -14,10 +14,14 @@ typedef struct Reader {
     Config *config;
     const char *path;
     unsigned wanted;
-    const char **first_source;   // [config_option_count]: where this file gave the option, NULL when it did not
+    const char *
+        *first_source;   // [config_option_count]: where this file gave the option, NULL when it did not
 } Reader;
 
-static int line_of(const yaml_event_t *event) { return (int)event->start_mark.line + 1; }
+static int line_of(const yaml_event_t *event)
+{
+    return (int)event->start_mark.line + 1;
+}
 
 static bool fail_at(const Reader *reader, int line, const char *what, Error *error)
 {
@@ -59,7 +63,8 @@ static bool next_event(Reader *reader, yaml_event_t *ret_event, Error *error)
     if (!yaml_parser_parse(&reader->parser, ret_event)) {
         int line = (int)reader->parser.problem_mark.line + 1;
         const char *problem = reader->parser.problem ? reader->parser.problem : "out of memory";
-        return FAIL(error, ERROR_CONFIG, 0, "%s:%d: cannot read this as YAML: %s", reader->path, line, problem);
+        return FAIL(error, ERROR_CONFIG, 0, "%s:%d: cannot read this as YAML: %s", reader->path, line,
+                    problem);
     }
     if (check_plain(reader, ret_event, error))
         return true;
@@ -91,7 +96,8 @@ static bool take_option(Reader *reader, const char *name, int line, Given *given
         return config_fail_unknown(source, name, error);
     const char **first = &reader->first_source[option - config_options];
     if (*first)
-        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is given twice, first at %s", source, name, *first);
+        return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is given twice, first at %s", source, name,
+                    *first);
     *first = source;
     given->source = source;
     given->from_file = true;
@@ -100,7 +106,8 @@ static bool take_option(Reader *reader, const char *name, int line, Given *given
 
     // not wanted here, but still validated: a policy file with a wrong line is a wrong file
     OWNED(Arena, arena_free) *scratch = arena_new(CONFIG_ARENA_BYTES);
-    Config discard = {scratch, scratch ? arena_take_array(scratch, config_option_count, sizeof(Value)) : NULL, ""};
+    Config discard = {scratch, scratch ? arena_take_array(scratch, config_option_count, sizeof(Value)) : NULL,
+                      ""};
     if (!discard.values)
         return FAIL(error, ERROR_MEMORY, 0, "could not keep the configuration '%s'", reader->path);
     return config_assign(&discard, option, given, error);
@@ -119,9 +126,11 @@ static bool read_sequence(Reader *reader, const char *name, int line, Error *err
         if (end)
             good = true;
         else if (event.type != YAML_SCALAR_EVENT)
-            (void)FAIL(error, ERROR_CONFIG, 0, "%s:%d: an item of '%s' is not a plain value", reader->path, line_of(&event), name);
+            (void)FAIL(error, ERROR_CONFIG, 0, "%s:%d: an item of '%s' is not a plain value", reader->path,
+                       line_of(&event), name);
         else if (count == CONFIG_LIST_ITEMS)
-            (void)FAIL(error, ERROR_CONFIG, 0, "%s:%d: list '%s' has more than %d items", reader->path, line_of(&event), name, CONFIG_LIST_ITEMS);
+            (void)FAIL(error, ERROR_CONFIG, 0, "%s:%d: list '%s' has more than %d items", reader->path,
+                       line_of(&event), name, CONFIG_LIST_ITEMS);
         else
             good = (items[count] = scalar_text(reader, &event, error)) != NULL;
         yaml_event_delete(&event);
@@ -155,7 +164,8 @@ static bool read_value(Reader *reader, const char *name, int depth, int key_line
 static bool read_mapping(Reader *reader, const char *prefix, int depth, int line, Error *error)
 {
     if (depth > CONFIG_DEPTH)
-        return FAIL(error, ERROR_CONFIG, 0, "%s:%d: nested %d levels deep, the limit is %d", reader->path, line, depth, CONFIG_DEPTH);
+        return FAIL(error, ERROR_CONFIG, 0, "%s:%d: nested %d levels deep, the limit is %d", reader->path,
+                    line, depth, CONFIG_DEPTH);
     for (;;) {
         yaml_event_t event;
         if (!next_event(reader, &event, error))
@@ -189,13 +199,15 @@ static bool read_document(Reader *reader, Error *error)
             return false;
         yaml_event_type_t type = event.type;
         int line = line_of(&event);
-        bool empty = type == YAML_SCALAR_EVENT && event.data.scalar.length == 0 && event.data.scalar.plain_implicit;
+        bool empty =
+            type == YAML_SCALAR_EVENT && event.data.scalar.length == 0 && event.data.scalar.plain_implicit;
         yaml_event_delete(&event);
         if (type == YAML_STREAM_END_EVENT)
             return true;
         if (type == YAML_DOCUMENT_START_EVENT) {
             if (seen)
-                return fail_at(reader, line, "a second YAML document is not allowed in a configuration", error);
+                return fail_at(reader, line, "a second YAML document is not allowed in a configuration",
+                               error);
             seen = true;
         } else if (type == YAML_MAPPING_START_EVENT) {
             if (!read_mapping(reader, "", 1, line, error))
@@ -210,9 +222,11 @@ static bool read_bytes(const char *path, Text *bytes, Error *error)
 {
     if (file_read(path, bytes, error))
         return true;
-    // an absent, unreadable or too long file is a mistake in how the gate was set up, whatever kind reading it gave
+    // an absent, unreadable or too long file is a mistake in how the gate was set up, whatever kind reading
+    // it gave
     if (error->kind == ERROR_DATA)
-        (void)FAIL(error, ERROR_CONFIG, 0, "'%s' is longer than the limit of %d bytes", path, CONFIG_FILE_BYTES);
+        (void)FAIL(error, ERROR_CONFIG, 0, "'%s' is longer than the limit of %d bytes", path,
+                   CONFIG_FILE_BYTES);
     error->kind = ERROR_CONFIG;
     return error_prefix(error, "configuration");
 }

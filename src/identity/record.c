@@ -1,7 +1,8 @@
-// record - the canonical record of a night, the version named after its digest, and the first field two records differ in.
+// record - the canonical record of a night, the version named after its digest, and the first field two
+// records differ in.
 //
-// The record is compact JSON with its keys in a fixed order; adding an IDENTITY option moves every version, on purpose.
-// The format number rises when a key is removed or changes its meaning.
+// The record is compact JSON with its keys in a fixed order; adding an IDENTITY option moves every version,
+// on purpose. The format number rises when a key is removed or changes its meaning.
 #include <fedgate/identity.h>
 
 #include <errno.h>
@@ -31,7 +32,8 @@ static void put_digest(Json *object, const char *key, const Digest *digest)
     json_put_text(object, key, hex);
 }
 
-Json *identity_record(const Config *config, const Digest *trainer, const Digest *data, const MachineClass *machine)
+Json *identity_record(const Config *config, const Digest *trainer, const Digest *data,
+                      const MachineClass *machine)
 {
     Json *options = config_to_json(config, OPTION_IDENTITY);
     for (size_t i = 0; i < sizeof named_apart / sizeof named_apart[0]; i++)
@@ -64,7 +66,8 @@ void identity_version(const Json *record, char ret_version[static VERSION_SIZE])
     char hex[DIGEST_HEX_SIZE];
     identity_digest(record, &digest);
     digest_hex(&digest, hex);
-    if (!text_print(ret_version, VERSION_SIZE, "%s-%.*s", json_text_or(json_get(record, "model"), ""), VERSION_HEX, hex))
+    if (!text_print(ret_version, VERSION_SIZE, "%s-%.*s", json_text_or(json_get(record, "model"), ""),
+                    VERSION_HEX, hex))
         BUG("a model name longer than a version can hold");
 }
 
@@ -75,8 +78,9 @@ bool identity_is_version(const char *text)
         return false;
     const char *hex = text + length - VERSION_HEX;
     char model[VERSION_SIZE];
-    return strspn(hex, "0123456789abcdef") == VERSION_HEX
-           && text_print(model, sizeof model, "%.*s", (int)(length - VERSION_HEX - 1), text) && text_is_name(model);
+    return strspn(hex, "0123456789abcdef") == VERSION_HEX &&
+           text_print(model, sizeof model, "%.*s", (int)(length - VERSION_HEX - 1), text) &&
+           text_is_name(model);
 }
 
 static void set_value(Text *out, const Json *value)

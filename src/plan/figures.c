@@ -1,12 +1,19 @@
-// figures - numbers as people write them in a plan: GB = 1e9 bytes, integers all the way so that no digit is a guess.
+// figures - numbers as people write them in a plan: GB = 1e9 bytes, in integers to the last digit.
 #include "plan_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct { int64_t from, bytes; int decimals; const char *name; } units[] = {
-    {100000000, 1000000000, 9, "GB"}, {100000, 1000000, 6, "MB"}, {1000, 1000, 3, "kB"}, {0, 1, 0, "B"},
+static const struct {
+    int64_t from, bytes;
+    int decimals;
+    const char *name;
+} units[] = {
+    {100000000, 1000000000, 9, "GB"},
+    {100000, 1000000, 6, "MB"},
+    {1000, 1000, 3, "kB"},
+    {0, 1, 0, "B"},
 };
 
 static size_t unit_of(uint64_t bytes)
@@ -27,7 +34,8 @@ void plan_exact_bytes(char to[static FIGURE_SIZE], int64_t bytes)
         (void)snprintf(digits, sizeof digits, ".%0*" PRIu64, units[unit].decimals, rest);
     for (size_t length = strlen(digits); length && digits[length - 1] == '0'; length--)
         digits[length - 1] = '\0';
-    (void)snprintf(to, FIGURE_SIZE, "%s%" PRIu64 "%s %s", bytes < 0 ? "-" : "", whole, digits, units[unit].name);
+    (void)snprintf(to, FIGURE_SIZE, "%s%" PRIu64 "%s %s", bytes < 0 ? "-" : "", whole, digits,
+                   units[unit].name);
 }
 
 void plan_round_bytes(char to[static FIGURE_SIZE], int64_t bytes)
@@ -40,7 +48,8 @@ void plan_round_bytes(char to[static FIGURE_SIZE], int64_t bytes)
         return;
     }
     uint64_t count = size / hundredth + (size % hundredth >= (hundredth + 1) / 2);
-    (void)snprintf(to, FIGURE_SIZE, "%s%" PRIu64 ".%02d %s", bytes < 0 ? "-" : "", count / 100, (int)(count % 100), units[unit].name);
+    (void)snprintf(to, FIGURE_SIZE, "%s%" PRIu64 ".%02d %s", bytes < 0 ? "-" : "", count / 100,
+                   (int)(count % 100), units[unit].name);
 }
 
 void plan_number(char to[static FIGURE_SIZE], double value)
@@ -50,7 +59,10 @@ void plan_number(char to[static FIGURE_SIZE], double value)
 
 void plan_rate(char to[static FIGURE_SIZE], double value, const char *unit)
 {
-    static const struct { double factor; const char *prefix; } prefixes[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1, ""}};
+    static const struct {
+        double factor;
+        const char *prefix;
+    } prefixes[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1, ""}};
     size_t i = 0;
     while (i + 1 < sizeof prefixes / sizeof prefixes[0] && !(value >= prefixes[i].factor))
         i++;

@@ -1,4 +1,4 @@
-// memory - the ledger before the run: what is resident whatever the batch (state), what each sample adds, what fits.
+// memory - the ledger before the run: the state, what each sample adds, what fits.
 #include "plan_internal.h"
 
 #include <string.h>
@@ -90,16 +90,20 @@ static void add_per_sample(MemoryPlan *plan, const PlanShape *shape, int64_t slo
 static void fill_blocks(MemoryPlan *plan, const PlanShape *shape, int64_t asked_blocks)
 {
     int64_t activations = plan_times(plan->microbatch, plan->per_sample_bytes), cumulative = 0;
-    bool by_layer = asked_blocks == 0 && shape && plan->account_count > 0 && plan->accounts[plan->account_count - 1].per_sample;
+    bool by_layer = asked_blocks == 0 && shape && plan->account_count > 0 &&
+                    plan->accounts[plan->account_count - 1].per_sample;
     size_t count = by_layer ? shape->layers + 2 : (size_t)asked_blocks;
     for (size_t i = 0; i < count && i < PLAN_BLOCKS; i++) {
         int64_t bytes = 0;
         if (!by_layer)
             bytes = plan_equal_blocks(activations, count, i) - cumulative;
         else if (i == 0)   // the batch's slots and the first layer's inputs
-            bytes = plan_times(plan->microbatch, plan_plus(plan->accounts[plan->account_count - 2].bytes, activations_of(shape, plan_input_width(shape))));
+            bytes = plan_times(plan->microbatch, plan_plus(plan->accounts[plan->account_count - 2].bytes,
+                                                           activations_of(shape, plan_input_width(shape))));
         else
-            bytes = plan_times(plan->microbatch, activations_of(shape, i <= shape->layers ? shape->hidden[i - 1] : shape->outputs));
+            bytes =
+                plan_times(plan->microbatch,
+                           activations_of(shape, i <= shape->layers ? shape->hidden[i - 1] : shape->outputs));
         cumulative = plan_plus(cumulative, bytes);
         plan->blocks[i] = bytes;
         plan->resident[i] = cumulative <= plan->available_bytes;
@@ -123,11 +127,16 @@ static void refuse(MemoryPlan *plan, int64_t asked)
     plan_exact_bytes(state, plan->state_bytes);
     bool written = true;
     if (plan->available_bytes < 0)
-        written = text_print(plan->refusal, sizeof plan->refusal, "the state alone needs %s, the budget is %s", state, budget);
+        written = text_print(plan->refusal, sizeof plan->refusal,
+                             "the state alone needs %s, the budget is %s", state, budget);
     else if (asked != 0 && plan->batch % asked != 0)
-        written = text_print(plan->refusal, sizeof plan->refusal, "microbatch %lld does not divide the batch of %lld", (long long)asked, (long long)plan->batch);
+        written = text_print(plan->refusal, sizeof plan->refusal,
+                             "microbatch %lld does not divide the batch of %lld", (long long)asked,
+                             (long long)plan->batch);
     else if (!(plan->planned_peak_bytes <= plan->budget_bytes))
-        written = text_print(plan->refusal, sizeof plan->refusal, "microbatch %lld needs %s, the budget is %s", (long long)plan->microbatch, peak, budget);
+        written =
+            text_print(plan->refusal, sizeof plan->refusal, "microbatch %lld needs %s, the budget is %s",
+                       (long long)plan->microbatch, peak, budget);
     if (!written)
         BUG("a refusal longer than %zu bytes", sizeof plan->refusal);
     plan->fits = plan->refusal[0] == '\0';
@@ -141,15 +150,19 @@ static int64_t budget_of(int64_t device_bytes, double reserve_ratio)
     return (int64_t)((Wide)device_bytes * kept / billion);
 }
 
-static bool fill_accounts(MemoryPlan *plan, const Config *config, const PlanShape *shape, int64_t context_bytes, Error *error)
+static bool fill_accounts(MemoryPlan *plan, const Config *config, const PlanShape *shape,
+                          int64_t context_bytes, Error *error)
 {
-    int64_t state = config_integer(config, "memory.state"), per_sample = config_integer(config, "memory.per_sample");
+    int64_t state = config_integer(config, "memory.state"),
+            per_sample = config_integer(config, "memory.per_sample");
     if (!shape && (state == 0 || per_sample == 0)) {
-        (void)FAIL(error, ERROR_CONFIG, 0, "a plan without a data set needs 'memory.state' and 'memory.per_sample'");
+        (void)FAIL(error, ERROR_CONFIG, 0,
+                   "a plan without a data set needs 'memory.state' and 'memory.per_sample'");
         return error_hint(error, "Give both, or name the data in data.train and its columns.");
     }
     if (shape && (shape->layers + 2 > PLAN_BLOCKS || shape->bytes_per_element <= 0))
-        return FAIL(error, ERROR_CONFIG, 0, "a model of %zu hidden layers is more than the limit of %d", shape->layers, PLAN_BLOCKS - 2);
+        return FAIL(error, ERROR_CONFIG, 0, "a model of %zu hidden layers is more than the limit of %d",
+                    shape->layers, PLAN_BLOCKS - 2);
     if (state)
         add_account(plan, "state (declared)", state, false);
     else
@@ -161,7 +174,8 @@ static bool fill_accounts(MemoryPlan *plan, const Config *config, const PlanShap
     return true;
 }
 
-bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan, Error *error)
+bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan,
+                 Error *error)
 {
     MemoryPlan plan = {0};
     int64_t asked = config_integer(config, "train.microbatch");

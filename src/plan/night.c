@@ -4,9 +4,11 @@
 #include <stdio.h>
 
 // Declared figures win over the table; each says where it came from.
-static void take_peak(const Config *config, const DevicePeak *peak, NightPlan *plan, double *ret_flops, double *ret_bandwidth)
+static void take_peak(const Config *config, const DevicePeak *peak, NightPlan *plan, double *ret_flops,
+                      double *ret_bandwidth)
 {
-    double flops = config_real(config, "device.peak_flops"), bandwidth = config_real(config, "device.bandwidth");
+    double flops = config_real(config, "device.peak_flops"),
+           bandwidth = config_real(config, "device.bandwidth");
     const char *source = peak ? peak->source : "unknown";
     if (flops > 0)
         (void)snprintf(plan->peak_source, sizeof plan->peak_source, "declared: device.peak_flops");
@@ -27,7 +29,8 @@ static void fill_layers(NightPlan *plan, const PlanShape *shape, int64_t rows, d
     }
 }
 
-bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes, const DevicePeak *peak, NightPlan *ret_plan, Error *error)
+bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes, const DevicePeak *peak,
+                NightPlan *ret_plan, Error *error)
 {
     NightPlan plan = {0};
     double flops, bandwidth, step_bytes;
@@ -35,11 +38,13 @@ bool plan_night(const Config *config, const PlanShape *shape, int64_t context_by
         return false;
     (void)snprintf(plan.precision, sizeof plan.precision, "%s", config_text(config, "train.precision"));
     take_peak(config, peak, &plan, &flops, &bandwidth);
-    int64_t rows = config_integer(config, "plan.intensity_rows"), in = config_integer(config, "plan.intensity_in");
+    int64_t rows = config_integer(config, "plan.intensity_rows"),
+            in = config_integer(config, "plan.intensity_in");
     int64_t out = config_integer(config, "plan.intensity_out");
     if (in > 0 && out > 0) {
         plan.has_roofline = true;
-        plan_roofline_layer(rows ? rows : plan.memory.batch, in, out, config_integer(config, "plan.intensity_bytes"), flops, bandwidth, &plan.roofline);
+        plan_roofline_layer(rows ? rows : plan.memory.batch, in, out,
+                            config_integer(config, "plan.intensity_bytes"), flops, bandwidth, &plan.roofline);
     }
     if (shape) {
         plan_step_work(shape, plan.memory.batch, &plan.step_flop, &step_bytes);

@@ -1,4 +1,5 @@
-// plan_internal.h - what the files of this module share: saturating byte counts and figures in people's units.
+// plan_internal.h - what the files of this module share: saturating byte counts and figures in people's
+// units.
 #ifndef FEDGATE_PLAN_INTERNAL_H
 #define FEDGATE_PLAN_INTERNAL_H
 
@@ -11,13 +12,15 @@ int64_t plan_plus(int64_t a, int64_t b);
 int64_t plan_peak_bytes(const MemoryPlan *plan, int64_t microbatch);   // state + microbatch x per_sample
 // Cumulative bytes up to and with block `index` of `count` equal blocks.
 int64_t plan_equal_blocks(int64_t bytes, size_t count, size_t index);
-int64_t plan_input_width(const PlanShape *shape);      // numeric inputs and embeddings of one sample
-int64_t plan_weights(const PlanShape *shape);          // numbers in matrices, biases and embeddings
+int64_t plan_input_width(const PlanShape *shape);   // numeric inputs and embeddings of one sample
+int64_t plan_weights(const PlanShape *shape);   // numbers in matrices, biases and embeddings
 
 enum { FIGURE_SIZE = 48 };
-void plan_exact_bytes(char to[static FIGURE_SIZE], int64_t bytes);    // "21.6 GB", "0.34 GB", "532 B": every digit
-void plan_round_bytes(char to[static FIGURE_SIZE], int64_t bytes);    // "21.90 GB": two decimals, half away from zero
-void plan_number(char to[static FIGURE_SIZE], double value);          // six digits: "206.25", "unknown" for 0
+void plan_exact_bytes(char to[static FIGURE_SIZE],
+                      int64_t bytes);   // "21.6 GB", "0.34 GB", "532 B": every digit
+void plan_round_bytes(char to[static FIGURE_SIZE],
+                      int64_t bytes);   // "21.90 GB": two decimals, half away from zero
+void plan_number(char to[static FIGURE_SIZE], double value);   // six digits: "206.25", "unknown" for 0
 void plan_rate(char to[static FIGURE_SIZE], double value, const char *unit);   // "122.88 TFLOP/s"
 
 #endif

@@ -1,10 +1,11 @@
-// print - a plan as text: each line is formula = substitution = result, so that a person can check it with a pencil.
+// print - a plan as text: each line is formula = substitution = result, to be checked with a pencil.
 #include "plan_internal.h"
 
 #include <fedgate/clock.h>
 #include <stdio.h>
 
-// Microbatches whose block table is printed beside the chosen one: one that fits easily and one that often does not.
+// Microbatches whose block table is printed beside the chosen one: one that fits easily and one that often
+// does not.
 static const int64_t example_microbatches[] = {16, 64};
 
 static void print_line(Text *out, const char *name, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -20,7 +21,10 @@ static void print_line(Text *out, const char *name, const char *format, ...)
 
 enum { SHOWN_APART = 10 * 1000 * 1000 };   // 0.01 GB
 
-static const char *compare(int64_t value, int64_t limit) { return value <= limit ? "<=" : ">"; }
+static const char *compare(int64_t value, int64_t limit)
+{
+    return value <= limit ? "<=" : ">";
+}
 
 static void print_ratio(char to[static FIGURE_SIZE], double ratio)
 {
@@ -40,7 +44,8 @@ static void print_accounts(const MemoryPlan *memory, Text *out)
     char bytes[FIGURE_SIZE];
     for (size_t i = 0; i < memory->account_count; i++) {
         plan_exact_bytes(bytes, memory->accounts[i].bytes);
-        text_add_format(out, "  %-20s %s%s\n", memory->accounts[i].name, bytes, memory->accounts[i].per_sample ? " a sample" : "");
+        text_add_format(out, "  %-20s %s%s\n", memory->accounts[i].name, bytes,
+                        memory->accounts[i].per_sample ? " a sample" : "");
     }
 }
 
@@ -51,18 +56,20 @@ static void print_use(const MemoryPlan *memory, int64_t microbatch, Text *out)
     plan_exact_bytes(sample, memory->per_sample_bytes);
     plan_exact_bytes(budget, memory->budget_bytes);
     int64_t peak = plan_peak_bytes(memory, microbatch), off = peak - memory->budget_bytes;
-    if (off < SHOWN_APART && off > -SHOWN_APART)   // two decimals would show a total and its limit as one figure
+    if (off < SHOWN_APART &&
+        off > -SHOWN_APART)   // two decimals would show a total and its limit as one figure
         plan_exact_bytes(total, peak);
     else
         plan_round_bytes(total, peak);
     (void)snprintf(name, sizeof name, "%lld use", (long long)microbatch);
-    print_line(out, name, "state + %lld x sample = %s + %lld x %s = %s %s %s", (long long)microbatch, state, (long long)microbatch, sample,
-               total, compare(peak, memory->budget_bytes), budget);
+    print_line(out, name, "state + %lld x sample = %s + %lld x %s = %s %s %s", (long long)microbatch, state,
+               (long long)microbatch, sample, total, compare(peak, memory->budget_bytes), budget);
 }
 
 static void print_ledger(const MemoryPlan *memory, Text *out)
 {
-    char device[FIGURE_SIZE], reserve[FIGURE_SIZE], budget[FIGURE_SIZE], state[FIGURE_SIZE], available[FIGURE_SIZE], sample[FIGURE_SIZE];
+    char device[FIGURE_SIZE], reserve[FIGURE_SIZE], budget[FIGURE_SIZE], state[FIGURE_SIZE],
+        available[FIGURE_SIZE], sample[FIGURE_SIZE];
     plan_exact_bytes(device, memory->device_bytes);
     plan_exact_bytes(budget, memory->budget_bytes);
     plan_exact_bytes(state, memory->state_bytes);
@@ -73,7 +80,8 @@ static void print_ledger(const MemoryPlan *memory, Text *out)
     print_accounts(memory, out);
     print_line(out, "budget", "device x (1 - reserve) = %s x (1 - %s) = %s", device, reserve, budget);
     print_line(out, "available", "budget - state = %s - %s = %s", budget, state, available);
-    print_line(out, "largest", "floor(available / sample) = floor(%s / %s) = %lld samples at most", available, sample, (long long)memory->largest_microbatch);
+    print_line(out, "largest", "floor(available / sample) = floor(%s / %s) = %lld samples at most", available,
+               sample, (long long)memory->largest_microbatch);
     if (memory->largest_microbatch > 0)
         print_use(memory, memory->largest_microbatch, out);
     if (memory->available_bytes >= 0)
@@ -82,25 +90,31 @@ static void print_ledger(const MemoryPlan *memory, Text *out)
 
 static void print_blocks(const MemoryPlan *memory, int64_t microbatch, size_t count, Text *out)
 {
-    char state[FIGURE_SIZE], sample[FIGURE_SIZE], activations[FIGURE_SIZE], available[FIGURE_SIZE], total[FIGURE_SIZE], budget[FIGURE_SIZE];
-    int64_t bytes = plan_times(microbatch, memory->per_sample_bytes), peak = plan_peak_bytes(memory, microbatch);
+    char state[FIGURE_SIZE], sample[FIGURE_SIZE], activations[FIGURE_SIZE], available[FIGURE_SIZE],
+        total[FIGURE_SIZE], budget[FIGURE_SIZE];
+    int64_t bytes = plan_times(microbatch, memory->per_sample_bytes),
+            peak = plan_peak_bytes(memory, microbatch);
     plan_exact_bytes(state, memory->state_bytes);
     plan_exact_bytes(sample, memory->per_sample_bytes);
     plan_exact_bytes(available, memory->available_bytes);
     plan_exact_bytes(budget, memory->budget_bytes);
     plan_exact_bytes(activations, bytes);
     plan_round_bytes(total, peak);
-    text_add_format(out, "\nactivations of microbatch %lld in %zu equal blocks\n", (long long)microbatch, count);
-    print_line(out, "activations", "%lld x %s = %s, a block is 1/%zu of it", (long long)microbatch, sample, activations, count);
+    text_add_format(out, "\nactivations of microbatch %lld in %zu equal blocks\n", (long long)microbatch,
+                    count);
+    print_line(out, "activations", "%lld x %s = %s, a block is 1/%zu of it", (long long)microbatch, sample,
+               activations, count);
     for (size_t i = 0; i < count; i++) {
         int64_t cumulative = plan_equal_blocks(bytes, count, i);
         char name[32], figure[FIGURE_SIZE];
         (void)snprintf(name, sizeof name, "block %zu", i + 1);
         plan_round_bytes(figure, cumulative);
         print_line(out, name, "%zu/%zu x %s = %s cumulative %s %s: %s", i + 1, count, activations, figure,
-                   compare(cumulative, memory->available_bytes), available, cumulative <= memory->available_bytes ? "resident" : "not resident");
+                   compare(cumulative, memory->available_bytes), available,
+                   cumulative <= memory->available_bytes ? "resident" : "not resident");
     }
-    print_line(out, "total", "state + activations = %s + %s = %s %s %s: %s", state, activations, total, compare(peak, memory->budget_bytes), budget,
+    print_line(out, "total", "state + activations = %s + %s = %s %s %s: %s", state, activations, total,
+               compare(peak, memory->budget_bytes), budget,
                peak <= memory->budget_bytes ? "fits" : "refused");
 }
 
@@ -113,26 +127,34 @@ static void print_layers_of_memory(const MemoryPlan *memory, Text *out)
     for (size_t i = 0; i < memory->block_count; i++) {
         char name[32], own[FIGURE_SIZE], sum[FIGURE_SIZE];
         cumulative = plan_plus(cumulative, memory->blocks[i]);
-        (void)snprintf(name, sizeof name, i == 0 ? "input" : i + 1 == memory->block_count ? "output" : "hidden %zu", i);
+        (void)snprintf(name, sizeof name,
+                       i == 0                         ? "input"
+                       : i + 1 == memory->block_count ? "output"
+                                                      : "hidden %zu",
+                       i);
         plan_round_bytes(own, memory->blocks[i]);
         plan_round_bytes(sum, cumulative);
-        print_line(out, name, "%s, cumulative %s: %s", own, sum, memory->resident[i] ? "resident" : "not resident");
+        print_line(out, name, "%s, cumulative %s: %s", own, sum,
+                   memory->resident[i] ? "resident" : "not resident");
     }
 }
 
 static void print_accumulation(const MemoryPlan *memory, const Config *config, Text *out)
 {
-    long long batch = memory->batch, microbatch = memory->microbatch, largest = memory->largest_microbatch, asked = config_integer(config, "train.microbatch");
+    long long batch = memory->batch, microbatch = memory->microbatch, largest = memory->largest_microbatch,
+              asked = config_integer(config, "train.microbatch");
     text_add(out, "\naccumulation (the global batch keeps its size)\n");
     if (asked)
         print_line(out, "microbatch", "%lld, as train.microbatch asks", microbatch);
     else
-        print_line(out, "microbatch", "largest divisor of %lld that is at most %lld = %lld", batch, largest, microbatch);
+        print_line(out, "microbatch", "largest divisor of %lld that is at most %lld = %lld", batch, largest,
+                   microbatch);
     if (!asked && largest > 0 && largest < batch && batch % largest != 0)
         print_line(out, "", "(%lld does not divide %lld)", largest, batch);
     if (memory->accumulation)
-        print_line(out, "steps", "batch / microbatch = %lld / %lld = %lld: %lld = %lld x %lld", batch, microbatch, (long long)memory->accumulation, batch,
-                   microbatch, (long long)memory->accumulation);
+        print_line(out, "steps", "batch / microbatch = %lld / %lld = %lld: %lld = %lld x %lld", batch,
+                   microbatch, (long long)memory->accumulation, batch, microbatch,
+                   (long long)memory->accumulation);
     print_use(memory, memory->microbatch, out);
     text_add_format(out, "  %s%s\n", memory->fits ? "fits" : "refused: ", memory->refusal);
 }
@@ -153,7 +175,8 @@ static void print_work(const Roofline *roofline, const char *intensity, Text *ou
         text_add_format(out, "  one layer %lld x %lld -> %lld\n", rows, in, outs);
         print_line(out, "FLOP", "2 x rows x in x out = 2 x %lld x %lld x %lld = %s", rows, in, outs, flop);
         print_line(out, "bytes", "(rows x in + in x out + rows x out) x element");
-        print_line(out, "", "= (%s + %s + %s) x %lld = %s", input, weights, output, (long long)roofline->element_bytes, bytes);
+        print_line(out, "", "= (%s + %s + %s) x %lld = %s", input, weights, output,
+                   (long long)roofline->element_bytes, bytes);
     } else {
         text_add(out, "  one training step, lower bounds from the model's shapes\n");
         print_line(out, "FLOP", "%s", flop);
@@ -165,7 +188,8 @@ static void print_work(const Roofline *roofline, const char *intensity, Text *ou
 static void print_roofline(const NightPlan *plan, Text *out)
 {
     const Roofline *roofline = &plan->roofline;
-    char intensity[FIGURE_SIZE], peak[FIGURE_SIZE], band[FIGURE_SIZE], ridge[FIGURE_SIZE], attainable[FIGURE_SIZE], product[FIGURE_SIZE];
+    char intensity[FIGURE_SIZE], peak[FIGURE_SIZE], band[FIGURE_SIZE], ridge[FIGURE_SIZE],
+        attainable[FIGURE_SIZE], product[FIGURE_SIZE];
     plan_number(intensity, roofline->intensity);
     plan_rate(peak, roofline->peak_flops, "FLOP/s");
     plan_rate(band, roofline->bandwidth, "B/s");
@@ -191,7 +215,8 @@ static void print_roofline(const NightPlan *plan, Text *out)
         print_line(out, "attainable", "P_peak = %s", attainable);
         return;
     }
-    print_line(out, "attainable", "min(%s, %s FLOP/byte x %s) = min(%s, %s)", peak, intensity, band, peak, product);
+    print_line(out, "attainable", "min(%s, %s FLOP/byte x %s) = min(%s, %s)", peak, intensity, band, peak,
+               product);
     print_line(out, "", "= %s: %s", attainable, roofline->memory_bound ? "memory-bound" : "compute-bound");
     if (roofline->memory_bound)
         print_line(out, "", "when its operands come from device memory; then a claim above it is refused");
@@ -208,7 +233,8 @@ static void print_layers(const NightPlan *plan, Text *out)
         text_from_count(flop, (int64_t)layer->flop);
         plan_number(intensity, layer->intensity);
         plan_rate(attainable, layer->attainable, "FLOP/s");
-        text_add_format(out, "  %lld x %lld -> %lld: FLOP %s, I %s", (long long)layer->rows, (long long)layer->in, (long long)layer->out, flop, intensity);
+        text_add_format(out, "  %lld x %lld -> %lld: FLOP %s, I %s", (long long)layer->rows,
+                        (long long)layer->in, (long long)layer->out, flop, intensity);
         text_add_format(out, layer->peak_flops > 0 ? ", attainable %s\n" : "\n", attainable);
     }
 }

@@ -1,4 +1,4 @@
-// roofline - attainable = min(P_peak, I x B_mem): peaks of devices by datasheet, work of a layer and of a step by shape.
+// roofline - attainable = min(P_peak, I x B_mem): peaks of devices, work of a layer and of a step.
 #include "plan_internal.h"
 
 #include <fnmatch.h>
@@ -9,7 +9,8 @@
 #define A100 "NVIDIA A100 Tensor Core GPU datasheet, dense"
 #define V100 "NVIDIA V100 Tensor Core GPU datasheet"
 
-// Dense rates at the boost clock. A device or precision that is not here is unknown: what depends on it is not measured.
+// Dense rates at the boost clock. A device or precision that is not here is unknown: what depends on it is
+// not measured.
 static const DevicePeak peaks[] = {
     {"NVIDIA H200", "fp32", 66.9e12, 4.8e12, H200},
     {"NVIDIA H200", "tf32", 494.7e12, 4.8e12, H200},
@@ -43,8 +44,12 @@ const DevicePeak *plan_device_peak(const char *device, const char *precision)
 
 double plan_cpu_peak(int cores, const char *instruction_set)
 {
-    // FP32 FLOP a cycle: lanes x 2 for a multiply and an add x 2 units, except where one unit each multiplies and adds
-    static const struct { const char *name; double flop_per_cycle; } sets[] = {{"sse2", 8}, {"avx", 16}, {"avx2", 32}, {"avx512", 64}};
+    // FP32 FLOP a cycle: lanes x 2 for a multiply and an add x 2 units, except where one unit each multiplies
+    // and adds
+    static const struct {
+        const char *name;
+        double flop_per_cycle;
+    } sets[] = {{"sse2", 8}, {"avx", 16}, {"avx2", 32}, {"avx512", 64}};
     const double cycles_per_second = 6e9;   // above every clock sold: an upper bound, not a measurement
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         if (text_equal(sets[i].name, instruction_set))
@@ -61,9 +66,11 @@ void plan_roofline(double flop, double bytes, double peak_flops, double bandwidt
     ret->attainable = ret->memory_bound ? ret->intensity * bandwidth : peak_flops;
 }
 
-void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops, double bandwidth, Roofline *ret)
+void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops,
+                         double bandwidth, Roofline *ret)
 {
-    double m = (double)rows, k = (double)in, n = (double)out;   // exact up to 2^53, beyond every layer that fits a device
+    double m = (double)rows, k = (double)in,
+           n = (double)out;   // exact up to 2^53, beyond every layer that fits a device
     plan_roofline(2 * m * k * n, (m * k + k * n + m * n) * (double)element_bytes, peak_flops, bandwidth, ret);
     ret->rows = rows;
     ret->in = in;
@@ -71,11 +78,13 @@ void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_
     ret->element_bytes = element_bytes;
 }
 
-// Forward, weight gradient and input gradient are one product each; of the first layer's inputs only embeddings need a
-// gradient. Both figures are lower bounds of the work, so that an honest claim never looks too fast.
+// Forward, weight gradient and input gradient are one product each; of the first layer's inputs only
+// embeddings need a gradient. Both figures are lower bounds of the work, so that an honest claim never looks
+// too fast.
 void plan_step_work(const PlanShape *shape, int64_t batch, double *ret_flop, double *ret_bytes)
 {
-    double rows = (double)batch, in = (double)plan_input_width(shape), needs_gradient = in - (double)shape->numeric;
+    double rows = (double)batch, in = (double)plan_input_width(shape),
+           needs_gradient = in - (double)shape->numeric;
     double flop = 0, activations = 0, weights = 0, element = (double)shape->bytes_per_element;
     for (size_t i = 0; i <= shape->layers; i++) {
         double out = (double)(i < shape->layers ? shape->hidden[i] : shape->outputs);
@@ -86,6 +95,7 @@ void plan_step_work(const PlanShape *shape, int64_t batch, double *ret_flop, dou
     }
     double inputs = rows * (double)(shape->numeric + shape->categorical + 1);
     *ret_flop = flop;
-    // inputs read once, activations written and read, weights and both moments of AdamW read and written in FP32
+    // inputs read once, activations written and read, weights and both moments of AdamW read and written in
+    // FP32
     *ret_bytes = inputs * 4 + 2 * activations * element + 2 * 3 * weights * 4;
 }

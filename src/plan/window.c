@@ -1,4 +1,4 @@
-// window - when the night will end, from the wall time of whole blocks, stalls included; and when it must have ended.
+// window - when the night will end, from the wall time of whole blocks, and when it must have ended.
 #include "plan_internal.h"
 
 #include <fedgate/clock.h>
@@ -17,14 +17,16 @@ static int64_t instant_after(int64_t now_ns, double seconds)
     return now_ns + (int64_t)(seconds * ns_per_second);
 }
 
-void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left, double fixed_seconds,
-                 int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio, WindowForecast *ret)
+void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left,
+                 double fixed_seconds, int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio,
+                 WindowForecast *ret)
 {
     if (blocks == 0 || block_steps <= 0)
         BUG("a forecast from %zu blocks of %lld steps", blocks, (long long)block_steps);
     BatchMean mean;
     stats_batch_mean(block_seconds, blocks, blocks < BATCHES ? blocks : BATCHES, &mean);
-    double upper = blocks > 1 ? mean.upper : mean.mean;   // one block bounds nothing; what it says is all there is
+    double upper =
+        blocks > 1 ? mean.upper : mean.mean;   // one block bounds nothing; what it says is all there is
     double blocks_left = (double)steps_left / (double)block_steps;
     ret->remaining_seconds = mean.mean * blocks_left + fixed_seconds;
     ret->remaining_upper_seconds = upper * blocks_left + fixed_seconds;
@@ -37,7 +39,8 @@ void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps
 static bool take_zone(const char *name, char ret_zone[static PLAN_ZONE_SIZE])
 {
     Error ignored = ERROR_INIT;   // an unusable name only means: ask the next place
-    return name[0] && strlen(name) < PLAN_ZONE_SIZE && clock_zone_check(name, &ignored) && text_copy(ret_zone, PLAN_ZONE_SIZE, name);
+    return name[0] && strlen(name) < PLAN_ZONE_SIZE && clock_zone_check(name, &ignored) &&
+           text_copy(ret_zone, PLAN_ZONE_SIZE, name);
 }
 
 // /etc/localtime decides what the system's own clock shows; /etc/timezone is a copy that may be stale.
@@ -59,17 +62,21 @@ static bool zone_of_file(char ret_zone[static PLAN_ZONE_SIZE])
     if (!file_read("/etc/timezone", &bytes, &ignored))
         return false;
     char name[PLAN_ZONE_SIZE];
-    return text_print(name, sizeof name, "%.*s", (int)strcspn(text_string(&bytes), " \t\r\n"), text_string(&bytes)) && take_zone(name, ret_zone);
+    return text_print(name, sizeof name, "%.*s", (int)strcspn(text_string(&bytes), " \t\r\n"),
+                      text_string(&bytes)) &&
+           take_zone(name, ret_zone);
 }
 
 void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE])
 {
-    if (take_zone(config_text(config, "window.zone"), ret_zone) || zone_of_link(ret_zone) || zone_of_file(ret_zone))
+    if (take_zone(config_text(config, "window.zone"), ret_zone) || zone_of_link(ret_zone) ||
+        zone_of_file(ret_zone))
         return;
     memcpy(ret_zone, "UTC", sizeof "UTC");
 }
 
-bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns, char ret_slot[static 11], Error *error)
+bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns,
+                   char ret_slot[static 11], Error *error)
 {
     char zone[PLAN_ZONE_SIZE];
     plan_zone(config, zone);

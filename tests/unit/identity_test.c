@@ -1,4 +1,4 @@
-// identity_test - one field of the record moves the version, what does not change the result does not, and both say so.
+// identity_test - what changes the result changes the version, nothing else does, and both say so.
 #include <fedgate/identity.h>
 
 #include <string.h>
@@ -20,13 +20,15 @@ static Json *record_of(const char *set, const MachineClass *on)
 
 START_TEST(the_record_has_its_keys_in_order)
 {
-    static const char *const keys[] = {"format", "model", "trainer", "options", "data", "seed", "precision", "machine"};
+    static const char *const keys[] = {"format", "model", "trainer",   "options",
+                                       "data",   "seed",  "precision", "machine"};
     OWNED(Json, json_free) *record = record_of(NULL, &machine);
     ck_assert_uint_eq(json_count(record), sizeof keys / sizeof keys[0]);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         ck_assert_str_eq(json_key_at(record, i), keys[i]);
     ck_assert_str_eq(json_text_or(json_get(record, "format"), ""), "fedgate.identity/1");
-    ck_assert_uint_eq(json_count(json_get(record, "machine")), 3);   // cores and host belong to the run, not to the version
+    ck_assert_uint_eq(json_count(json_get(record, "machine")),
+                      3);   // cores and host belong to the run, not to the version
 }
 END_TEST
 
@@ -49,20 +51,22 @@ START_TEST(the_version_is_the_model_and_sixteen_digits_of_the_digest)
 }
 END_TEST
 
-static const struct { const char *set, *field, *a, *b; } differences[] = {
+static const struct {
+    const char *set, *field, *a, *b;
+} differences[] = {
     {NULL, NULL, NULL, NULL},
     {"train.seed=2", "seed", "1", "2"},
     {"train.batch=128", "options.train.batch", "256", "128"},
     {"train.hidden=64", "options.train.hidden", "[256,128]", "[64]"},
     {"train.learning_rate=0.002", "options.train.learning_rate", "0.001", "0.002"},
     {"machine.class=rack7", "options.machine.class", "\"\"", "\"rack7\""},
-    {"train.microbatch=64", NULL, NULL, NULL},     // how it is computed, not what
+    {"train.microbatch=64", NULL, NULL, NULL},   // how it is computed, not what
     {"input.workers=7", NULL, NULL, NULL},
     {"device.threads=3", NULL, NULL, NULL},
-    {"overlap.floor=0.9", NULL, NULL, NULL},       // policy has a digest of its own
+    {"overlap.floor=0.9", NULL, NULL, NULL},   // policy has a digest of its own
     {"data.directory=/elsewhere", NULL, NULL, NULL},
     {"database.url=host=db", NULL, NULL, NULL},
-    {"train.batch=256", NULL, NULL, NULL},         // spelt out, same value
+    {"train.batch=256", NULL, NULL, NULL},   // spelt out, same value
 };
 
 START_TEST(what_changes_the_result_changes_the_version_and_is_named)
@@ -137,20 +141,35 @@ START_TEST(a_field_only_one_record_has_is_absent_in_the_other)
 }
 END_TEST
 
-static const struct { const char *text; bool good; } shapes[] = {
-    {"adult-0123456789abcdef", true}, {"a-b.c_d-0123456789abcdef", true}, {"adult-0123456789abcde", false},
-    {"adult-0123456789abcdeF", false}, {"adult-0123456789abcdeg", false}, {"-0123456789abcdef", false},
-    {"0123456789abcdef", false}, {"../x-0123456789abcdef", false}, {"a/b-0123456789abcdef", false},
-    {"a..b-0123456789abcdef", false}, {"Adult-0123456789abcdef", false}, {"adult-0123456789abcdef ", false},
-    {"adult_0123456789abcdef", false}, {"", false}, {NULL, false},
+static const struct {
+    const char *text;
+    bool good;
+} shapes[] = {
+    {"adult-0123456789abcdef", true},
+    {"a-b.c_d-0123456789abcdef", true},
+    {"adult-0123456789abcde", false},
+    {"adult-0123456789abcdeF", false},
+    {"adult-0123456789abcdeg", false},
+    {"-0123456789abcdef", false},
+    {"0123456789abcdef", false},
+    {"../x-0123456789abcdef", false},
+    {"a/b-0123456789abcdef", false},
+    {"a..b-0123456789abcdef", false},
+    {"Adult-0123456789abcdef", false},
+    {"adult-0123456789abcdef ", false},
+    {"adult_0123456789abcdef", false},
+    {"", false},
+    {NULL, false},
     {"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg-0123456789abcdef", true},
     {"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggggh-0123456789abcdef", false},
-    {"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggghhhhhhhhhhiiii-0123456789abcdef", false},
+    {"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggghhhhhhhhhhiiii-0123456789abcdef",
+     false},
 };
 
 START_TEST(only_the_shape_of_a_version_may_become_a_path)
 {
-    ck_assert_msg(identity_is_version(shapes[_i].text) == shapes[_i].good, "'%s'", shapes[_i].text ? shapes[_i].text : "(null)");
+    ck_assert_msg(identity_is_version(shapes[_i].text) == shapes[_i].good, "'%s'",
+                  shapes[_i].text ? shapes[_i].text : "(null)");
 }
 END_TEST
 
@@ -174,10 +193,12 @@ static Suite *suite(void)
     TCase *tests = tcase_create("identity");
     tcase_add_test(tests, the_record_has_its_keys_in_order);
     tcase_add_test(tests, the_version_is_the_model_and_sixteen_digits_of_the_digest);
-    tcase_add_loop_test(tests, what_changes_the_result_changes_the_version_and_is_named, 0, sizeof differences / sizeof differences[0]);
+    tcase_add_loop_test(tests, what_changes_the_result_changes_the_version_and_is_named, 0,
+                        sizeof differences / sizeof differences[0]);
     tcase_add_test(tests, trainer_data_and_machine_are_part_of_it_and_cores_are_not);
     tcase_add_test(tests, a_field_only_one_record_has_is_absent_in_the_other);
-    tcase_add_loop_test(tests, only_the_shape_of_a_version_may_become_a_path, 0, sizeof shapes / sizeof shapes[0]);
+    tcase_add_loop_test(tests, only_the_shape_of_a_version_may_become_a_path, 0,
+                        sizeof shapes / sizeof shapes[0]);
     tcase_add_test(tests, the_program_digest_is_that_of_its_file);
     suite_add_tcase(suite, tests);
     return suite;

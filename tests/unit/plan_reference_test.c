@@ -1,6 +1,7 @@
-// plan_reference_test - the tables of the brief worked again by hand, apart from src/plan, and compared with what a
-// person is shown. Everything here is integers in the tables' own units (10 MB, FLOP, bytes, hundredths), so nothing is
-// shared with the code under test but the printed text. Tolerance: none, every digit shown must be this one.
+// plan_reference_test - the tables of the brief worked again by hand, apart from src/plan, and compared with
+// what a person is shown. Everything here is integers in the tables' own units (10 MB, FLOP, bytes,
+// hundredths), so nothing is shared with the code under test but the printed text. Tolerance: none, every
+// digit shown must be this one.
 #include <fedgate/plan.h>
 
 #include <stdio.h>
@@ -20,7 +21,8 @@ static void setup(void)
     NightPlan plan;
     SCOPED_TEXT out;
     text_init(&out, sizeof shown - 1);
-    OWNED(Config, config_free) *config = config_load(FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml", NULL, 0, NULL, &error);
+    OWNED(Config, config_free) *config =
+        config_load(FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml", NULL, 0, NULL, &error);
     ck_assert_msg(config != NULL, "%s", error.message);
     ASSERT_OK(plan_night(config, NULL, 0, NULL, &plan, &error), &error);
     plan_print(&plan, config, &out);
@@ -48,7 +50,10 @@ static void expect_line(const char *first, const char *second, const char *third
     ck_abort_msg("no line has '%s' .. '%s' .. '%s' in:\n%s", first, second, third, shown);
 }
 
-static void gigabytes(char to[static 32], int hundredths) { (void)snprintf(to, 32, "%d.%02d GB", hundredths / 100, hundredths % 100); }
+static void gigabytes(char to[static 32], int hundredths)
+{
+    (void)snprintf(to, 32, "%d.%02d GB", hundredths / 100, hundredths % 100);
+}
 
 static void expect_use(int samples)
 {
@@ -75,7 +80,12 @@ START_TEST(the_ledger_comes_out_to_the_digit)
 }
 END_TEST
 
-static const struct { int microbatch; const char *cumulative[BLOCKS]; const char *total; bool fits; } tables[] = {
+static const struct {
+    int microbatch;
+    const char *cumulative[BLOCKS];
+    const char *total;
+    bool fits;
+} tables[] = {
     {16, {"1.09", "2.18", "3.26", "4.35", "5.44"}, "8.64", true},
     {64, {"4.35", "8.70", "13.06", "17.41", "21.76"}, "24.96", false},
     {32, {"2.18", "4.35", "6.53", "8.70", "10.88"}, "14.08", true},
@@ -85,7 +95,8 @@ START_TEST(the_blocks_of_a_microbatch_come_out_to_the_digit)
 {
     char heading[80], total[32];
     int activations = tables[_i].microbatch * SAMPLE;
-    (void)snprintf(heading, sizeof heading, "activations of microbatch %d in 5 equal blocks\n", tables[_i].microbatch);
+    (void)snprintf(heading, sizeof heading, "activations of microbatch %d in 5 equal blocks\n",
+                   tables[_i].microbatch);
     const char *at = strstr(shown, heading);
     ck_assert_msg(at != NULL, "no '%s'", heading);
     for (int block = 1; block <= BLOCKS; block++) {
@@ -98,10 +109,12 @@ START_TEST(the_blocks_of_a_microbatch_come_out_to_the_digit)
         at = strstr(at, name);
         ck_assert_msg(at != NULL, "no '%s'", name);
         const char *end = strchr(at, '\n'), *found = strstr(at, figure);
-        ck_assert_msg(found && found < end, "block %d of microbatch %d is not %s", block, tables[_i].microbatch, figure);
+        ck_assert_msg(found && found < end, "block %d of microbatch %d is not %s", block,
+                      tables[_i].microbatch, figure);
         bool resident = fifths <= AVAILABLE * BLOCKS;
         const char *words = resident ? ": resident" : "> 18.4 GB: not resident";
-        ck_assert_msg(strncmp(end - strlen(words), words, strlen(words)) == 0, "block %d of microbatch %d", block, tables[_i].microbatch);
+        ck_assert_msg(strncmp(end - strlen(words), words, strlen(words)) == 0, "block %d of microbatch %d",
+                      block, tables[_i].microbatch);
         at = end;
     }
     gigabytes(total, STATE + activations);
@@ -110,9 +123,11 @@ START_TEST(the_blocks_of_a_microbatch_come_out_to_the_digit)
     ck_assert_ptr_nonnull(at);
     ck_assert_int_eq(STATE + activations <= BUDGET, tables[_i].fits);
     char words[64];
-    (void)snprintf(words, sizeof words, "= %s %s", total, tables[_i].fits ? "<= 21.6 GB: fits\n" : "> 21.6 GB: refused\n");
+    (void)snprintf(words, sizeof words, "= %s %s", total,
+                   tables[_i].fits ? "<= 21.6 GB: fits\n" : "> 21.6 GB: refused\n");
     const char *found = strstr(at, words);
-    ck_assert_msg(found && found < strchr(at, '\n'), "total of microbatch %d is not '%s'", tables[_i].microbatch, words);
+    ck_assert_msg(found && found < strchr(at, '\n'), "total of microbatch %d is not '%s'",
+                  tables[_i].microbatch, words);
 }
 END_TEST
 
@@ -139,9 +154,9 @@ START_TEST(the_roofline_comes_out_to_the_digit)
             flop += in + in;
     ck_assert_int_eq(flop, 4194304);
     ck_assert_int_eq(bytes, 163840);
-    ck_assert_int_eq(flop * 10 / bytes, 256);                     // I = 25.6, in tenths
-    ck_assert_int_eq(99000 * 10 / 48, 20625);                     // ridge 990 / 4.8, in hundredths
-    ck_assert_int_eq(256 * 48, 12288);                            // I x B_mem, in hundredths of TFLOP/s
+    ck_assert_int_eq(flop * 10 / bytes, 256);   // I = 25.6, in tenths
+    ck_assert_int_eq(99000 * 10 / 48, 20625);   // ridge 990 / 4.8, in hundredths
+    ck_assert_int_eq(256 * 48, 12288);   // I x B_mem, in hundredths of TFLOP/s
     expect_line("ridge", "990 TFLOP/s / 4.8 TB/s", "= 206.25 FLOP/byte");
     expect_line("FLOP", "2 x 256 x 32 x 256", "= 4,194,304");
     expect_line("(8,192 + 8,192 + 65,536) x 2", "= 163,840", "");
@@ -164,7 +179,8 @@ static Suite *suite(void)
     TCase *tests = tcase_create("tables");
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, the_ledger_comes_out_to_the_digit);
-    tcase_add_loop_test(tests, the_blocks_of_a_microbatch_come_out_to_the_digit, 0, sizeof tables / sizeof tables[0]);
+    tcase_add_loop_test(tests, the_blocks_of_a_microbatch_come_out_to_the_digit, 0,
+                        sizeof tables / sizeof tables[0]);
     tcase_add_test(tests, the_global_batch_keeps_its_size);
     tcase_add_test(tests, the_roofline_comes_out_to_the_digit);
     tcase_add_test(tests, a_plan_is_read_on_a_hundred_columns);

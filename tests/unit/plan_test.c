@@ -1,4 +1,4 @@
-// plan_test - what fits and what is refused, peaks and work by shape, the forecast, the deadline across DST nights.
+// plan_test - what fits and what is refused, peaks and work, forecast, deadlines across DST nights.
 #include <fedgate/clock.h>
 #include <fedgate/plan.h>
 
@@ -17,31 +17,44 @@ static Config *with(const char *const *sets, size_t count)
     ck_assert_msg(config != NULL, "%s", error.message);
     return config;
 }
-#define WITH(...) with((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define WITH(...)                                                                                            \
+    with((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 // -- memory
 
-static const struct { const char *device, *reserve, *state, *sample, *batch, *microbatch; int64_t budget, largest, chosen, steps; const char *refusal; } ledgers[] = {
+static const struct {
+    const char *device, *reserve, *state, *sample, *batch, *microbatch;
+    int64_t budget, largest, chosen, steps;
+    const char *refusal;
+} ledgers[] = {
     {"24GB", "0.1", "3.2GB", "0.34GB", "256", "0", 21600000000, 54, 32, 8, ""},
     {"24GB", "0.1", "3.2GB", "0.34GB", "256", "16", 21600000000, 54, 16, 16, ""},
-    {"24GB", "0.1", "3.2GB", "0.34GB", "256", "64", 21600000000, 54, 64, 4, "microbatch 64 needs 24.96 GB, the budget is 21.6 GB"},
-    {"24GB", "0.1", "3.2GB", "0.34GB", "256", "48", 21600000000, 54, 48, 0, "microbatch 48 does not divide the batch of 256"},
+    {"24GB", "0.1", "3.2GB", "0.34GB", "256", "64", 21600000000, 54, 64, 4,
+     "microbatch 64 needs 24.96 GB, the budget is 21.6 GB"},
+    {"24GB", "0.1", "3.2GB", "0.34GB", "256", "48", 21600000000, 54, 48, 0,
+     "microbatch 48 does not divide the batch of 256"},
     {"24GB", "0.1", "3.2GB", "0.34GB", "257", "0", 21600000000, 54, 1, 257, ""},
     {"24GB", "0.1", "3.2GB", "0.34GB", "54", "0", 21600000000, 54, 54, 1, ""},
     {"24GB", "0.1", "3.2GB", "0.34GB", "8", "0", 21600000000, 54, 8, 1, ""},
-    {"24GB", "0.1", "21.6GB", "1", "8", "0", 21600000000, 0, 1, 8, "microbatch 1 needs 21.60 GB, the budget is 21.6 GB"},
-    {"24GB", "0.1", "22GB", "1", "8", "0", 21600000000, 0, 1, 8, "the state alone needs 22 GB, the budget is 21.6 GB"},
-    {"10GB", "0", "4GB", "3GB", "2", "0", 10000000000, 2, 2, 1, ""},                       // to the last byte
-    {"1000001", "0.3", "1", "1", "1", "0", 700000, 699999, 1, 1, ""},                      // rounded down
-    {"24GB", "0.1", "1000TB", "1000TB", "1048576", "1048576", 21600000000, 0, 1048576, 1, "the state alone needs 1000000 GB, the budget is 21.6 GB"},
-    {"1000TB", "0", "1", "1000TB", "1048576", "1048576", 1000000000000000, 0, 1048576, 1, "microbatch 1048576 needs 9223372036.85 GB, the budget is 1000000 GB"},
+    {"24GB", "0.1", "21.6GB", "1", "8", "0", 21600000000, 0, 1, 8,
+     "microbatch 1 needs 21.60 GB, the budget is 21.6 GB"},
+    {"24GB", "0.1", "22GB", "1", "8", "0", 21600000000, 0, 1, 8,
+     "the state alone needs 22 GB, the budget is 21.6 GB"},
+    {"10GB", "0", "4GB", "3GB", "2", "0", 10000000000, 2, 2, 1, ""},   // to the last byte
+    {"1000001", "0.3", "1", "1", "1", "0", 700000, 699999, 1, 1, ""},   // rounded down
+    {"24GB", "0.1", "1000TB", "1000TB", "1048576", "1048576", 21600000000, 0, 1048576, 1,
+     "the state alone needs 1000000 GB, the budget is 21.6 GB"},
+    {"1000TB", "0", "1", "1000TB", "1048576", "1048576", 1000000000000000, 0, 1048576, 1,
+     "microbatch 1048576 needs 9223372036.85 GB, the budget is 1000000 GB"},
 };
 
 START_TEST(what_fits_is_planned_and_what_does_not_is_refused_with_both_figures)
 {
     char sets[6][64];
-    const char *names[] = {"device.memory", "memory.reserve", "memory.state", "memory.per_sample", "train.batch", "train.microbatch"};
-    const char *values[] = {ledgers[_i].device, ledgers[_i].reserve, ledgers[_i].state, ledgers[_i].sample, ledgers[_i].batch, ledgers[_i].microbatch};
+    const char *names[] = {"device.memory",     "memory.reserve", "memory.state",
+                           "memory.per_sample", "train.batch",    "train.microbatch"};
+    const char *values[] = {ledgers[_i].device, ledgers[_i].reserve, ledgers[_i].state,
+                            ledgers[_i].sample, ledgers[_i].batch,   ledgers[_i].microbatch};
     for (size_t i = 0; i < 6; i++)
         ck_assert(text_print(sets[i], sizeof sets[i], "%s=%s", names[i], values[i]));
     OWNED(Config, config_free) *config = WITH(sets[0], sets[1], sets[2], sets[3], sets[4], sets[5]);
@@ -65,8 +78,10 @@ START_TEST(the_accounts_of_a_model_follow_from_its_shape)
     Error error = ERROR_INIT;
     ASSERT_OK(plan_memory(config, &small, 1000, &plan, &error), &error);
     // embeddings 40 + 100, layers 15 x 8, 9 x 6, 7 x 1
-    const int64_t weights = 40 + 100 + 120 + 54 + 7, row = (5 + 2 + 1) * 4, activations = 2 * 4 * (14 + 8 + 6 + 1);
-    ck_assert_int_eq(plan.state_bytes, weights * 4 * 5 + 1000);   // weights, gradients, two moments, best weights; context
+    const int64_t weights = 40 + 100 + 120 + 54 + 7, row = (5 + 2 + 1) * 4,
+                  activations = 2 * 4 * (14 + 8 + 6 + 1);
+    ck_assert_int_eq(plan.state_bytes,
+                     weights * 4 * 5 + 1000);   // weights, gradients, two moments, best weights; context
     ck_assert_int_eq(plan.per_sample_bytes, 3 * row + activations);
     ck_assert_int_eq(plan.planned_peak_bytes, plan.state_bytes + 32 * plan.per_sample_bytes);
     int64_t state = 0, sample = 0, blocks = 0;
@@ -82,7 +97,8 @@ START_TEST(the_accounts_of_a_model_follow_from_its_shape)
     half.bytes_per_element = 2;
     MemoryPlan halved;
     ASSERT_OK(plan_memory(config, &half, 1000, &halved, &error), &error);
-    ck_assert_int_eq(halved.state_bytes, plan.state_bytes + weights * 2);   // masters stay FP32, the pass has its own copy
+    ck_assert_int_eq(halved.state_bytes,
+                     plan.state_bytes + weights * 2);   // masters stay FP32, the pass has its own copy
     ck_assert_int_eq(halved.per_sample_bytes, 3 * row + activations / 2);
 }
 END_TEST
@@ -92,16 +108,19 @@ START_TEST(a_plan_without_anything_to_plan_is_refused)
     OWNED(Config, config_free) *config = WITH("memory.state=1GB");
     MemoryPlan plan;
     Error error = ERROR_INIT;
-    ASSERT_FAILS(plan_memory(config, NULL, 0, &plan, &error), &error, ERROR_CONFIG, "'memory.state' and 'memory.per_sample'");
+    ASSERT_FAILS(plan_memory(config, NULL, 0, &plan, &error), &error, ERROR_CONFIG,
+                 "'memory.state' and 'memory.per_sample'");
     PlanShape deep = small;
     deep.layers = PLAN_BLOCKS;
-    ASSERT_FAILS(plan_memory(config, &deep, 0, &plan, &error), &error, ERROR_CONFIG, "64 hidden layers is more than the limit of 62");
+    ASSERT_FAILS(plan_memory(config, &deep, 0, &plan, &error), &error, ERROR_CONFIG,
+                 "64 hidden layers is more than the limit of 62");
 }
 END_TEST
 
 START_TEST(equal_blocks_add_up_and_stop_being_resident_where_they_no_longer_fit)
 {
-    OWNED(Config, config_free) *config = WITH("memory.state=3.2GB", "memory.per_sample=0.34GB", "memory.blocks=5", "train.microbatch=64");
+    OWNED(Config, config_free) *config =
+        WITH("memory.state=3.2GB", "memory.per_sample=0.34GB", "memory.blocks=5", "train.microbatch=64");
     MemoryPlan plan;
     Error error = ERROR_INIT;
     ASSERT_OK(plan_memory(config, NULL, 0, &plan, &error), &error);
@@ -118,11 +137,20 @@ END_TEST
 
 // -- roofline
 
-static const struct { const char *device, *precision; double peak, bandwidth; } devices[] = {
-    {"NVIDIA H200", "bf16", 989.4e12, 4.8e12}, {"NVIDIA H200", "fp32", 66.9e12, 4.8e12},
-    {"NVIDIA H100 80GB HBM3", "fp16", 989.4e12, 3.35e12}, {"NVIDIA A100-SXM4-40GB", "tf32", 156e12, 1.555e12},
-    {"Tesla V100-SXM2-32GB", "fp16", 125e12, 0.9e12}, {"Tesla V100-SXM2-32GB", "bf16", 0, 0},
-    {"NVIDIA H200 NVL", "bf16", 0, 0}, {"NVIDIA H200 MIG 1g.18gb", "bf16", 0, 0}, {"NVIDIA H200", "fp64", 0, 0}, {"", "fp32", 0, 0},
+static const struct {
+    const char *device, *precision;
+    double peak, bandwidth;
+} devices[] = {
+    {"NVIDIA H200", "bf16", 989.4e12, 4.8e12},
+    {"NVIDIA H200", "fp32", 66.9e12, 4.8e12},
+    {"NVIDIA H100 80GB HBM3", "fp16", 989.4e12, 3.35e12},
+    {"NVIDIA A100-SXM4-40GB", "tf32", 156e12, 1.555e12},
+    {"Tesla V100-SXM2-32GB", "fp16", 125e12, 0.9e12},
+    {"Tesla V100-SXM2-32GB", "bf16", 0, 0},
+    {"NVIDIA H200 NVL", "bf16", 0, 0},
+    {"NVIDIA H200 MIG 1g.18gb", "bf16", 0, 0},
+    {"NVIDIA H200", "fp64", 0, 0},
+    {"", "fp32", 0, 0},
 };
 
 START_TEST(a_device_has_its_datasheet_peak_or_none)
@@ -159,7 +187,7 @@ START_TEST(the_roof_is_the_lower_of_peak_and_slope)
     plan_roofline(200, 10, 1000, 50, &roof);   // on the ridge
     ck_assert_double_eq(roof.attainable, 1000);
     ck_assert(!roof.memory_bound);
-    plan_roofline(100, 10, 1000, 0, &roof);    // unknown bandwidth does not bind
+    plan_roofline(100, 10, 1000, 0, &roof);   // unknown bandwidth does not bind
     ck_assert_double_eq(roof.attainable, 1000);
     ck_assert_double_eq(roof.ridge, 0);
     ck_assert(!roof.memory_bound);
@@ -202,7 +230,8 @@ START_TEST(declared_peaks_win_over_the_table_and_unknown_stays_unknown)
     SCOPED_TEXT out;
     text_init(&out, 100000);
     plan_print(&plan, plain, &out);
-    ck_assert_ptr_nonnull(strstr(text_string(&out), "unknown for this device and precision: not measured, not guessed"));
+    ck_assert_ptr_nonnull(
+        strstr(text_string(&out), "unknown for this device and precision: not measured, not guessed"));
     OWNED(Json, json_free) *json = plan_to_json(&plan);
     ck_assert(json_is_null(json_find(json, "roofline.attainable")));
     ck_assert_str_eq(json_text_or(json_get(json, "schema"), ""), "fedgate.plan/1");
@@ -215,24 +244,36 @@ START_TEST(a_models_plan_is_shown_by_layer_with_its_window)
     Error error = ERROR_INIT;
     NightPlan plan;
     char slot[11];
-    OWNED(Config, config_free) *config = WITH("window.zone=Europe/Berlin", "window.deadline=05:30", "train.microbatch=48");
-    ASSERT_OK(plan_night(config, &small, 1000000, plan_device_peak("NVIDIA H200", "fp32"), &plan, &error), &error);
+    OWNED(Config, config_free) *config =
+        WITH("window.zone=Europe/Berlin", "window.deadline=05:30", "train.microbatch=48");
+    ASSERT_OK(plan_night(config, &small, 1000000, plan_device_peak("NVIDIA H200", "fp32"), &plan, &error),
+              &error);
     plan.steps = 12345;
     plan.epochs = 20;
     plan.forecast_seconds = 61.25;
-    ASSERT_OK(plan_deadline(config, INT64_C(1796000000000000000), &plan.deadline_wall_ns, slot, &error), &error);
+    ASSERT_OK(plan_deadline(config, INT64_C(1796000000000000000), &plan.deadline_wall_ns, slot, &error),
+              &error);
     SCOPED_TEXT out;
     text_init(&out, 100000);
     plan_print(&plan, config, &out);
     static const char *const words[] = {
-        "  weights ", "activations of microbatch 48 by layer", "hidden 2", "output", "48, as train.microbatch asks",
-        "refused: microbatch 48 does not divide the batch of 256", "48 x 14 -> 8: FLOP 10,752", "12,345 at most, in 20 epochs",
-        "61.2 s", "T05:30:00.000+01:00 (05:30 in Europe/Berlin)",
+        "  weights ",
+        "activations of microbatch 48 by layer",
+        "hidden 2",
+        "output",
+        "48, as train.microbatch asks",
+        "refused: microbatch 48 does not divide the batch of 256",
+        "48 x 14 -> 8: FLOP 10,752",
+        "12,345 at most, in 20 epochs",
+        "61.2 s",
+        "T05:30:00.000+01:00 (05:30 in Europe/Berlin)",
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        ck_assert_msg(strstr(text_string(&out), words[i]) != NULL, "no '%s' in\n%s", words[i], text_string(&out));
+        ck_assert_msg(strstr(text_string(&out), words[i]) != NULL, "no '%s' in\n%s", words[i],
+                      text_string(&out));
     OWNED(Json, json_free) *json = plan_to_json(&plan);
-    ck_assert_str_eq(json_text_or(json_find(json, "memory.refusal"), ""), "microbatch 48 does not divide the batch of 256");
+    ck_assert_str_eq(json_text_or(json_find(json, "memory.refusal"), ""),
+                     "microbatch 48 does not divide the batch of 256");
     ck_assert_int_eq(json_integer_or(json_get(json, "deadline_wall_ns"), 0), plan.deadline_wall_ns);
 }
 END_TEST
@@ -257,9 +298,15 @@ START_TEST(the_forecast_counts_stalls_that_a_median_forgets)
 }
 END_TEST
 
-static const struct { double block, fixed, margin; int64_t deadline_s; bool inside; } forecasts[] = {
-    {1, 0, 0, 10, true}, {1, 0, 0, 9, false}, {1, 1, 0, 10, false}, {1, 0, 0.1, 11, true}, {1, 0, 0.2, 11, false},
-    {NAN, 0, 0, 1000, false}, {INFINITY, 0, 0, 1000, false}, {1, NAN, 0, 1000, false}, {1, 0, NAN, 1000, false}, {1e300, 0, 0, 1000, false},
+static const struct {
+    double block, fixed, margin;
+    int64_t deadline_s;
+    bool inside;
+} forecasts[] = {
+    {1, 0, 0, 10, true},           {1, 0, 0, 9, false},      {1, 1, 0, 10, false},
+    {1, 0, 0.1, 11, true},         {1, 0, 0.2, 11, false},   {NAN, 0, 0, 1000, false},
+    {INFINITY, 0, 0, 1000, false}, {1, NAN, 0, 1000, false}, {1, 0, NAN, 1000, false},
+    {1e300, 0, 0, 1000, false},
 };
 
 START_TEST(a_forecast_is_inside_only_when_its_figure_says_so)
@@ -267,7 +314,8 @@ START_TEST(a_forecast_is_inside_only_when_its_figure_says_so)
     double blocks[] = {forecasts[_i].block, forecasts[_i].block};
     WindowForecast forecast;
     for (size_t count = 1; count <= 2; count++) {
-        plan_window(blocks, count, 10, 100, forecasts[_i].fixed, 50 * second, (50 + forecasts[_i].deadline_s) * second, forecasts[_i].margin, &forecast);
+        plan_window(blocks, count, 10, 100, forecasts[_i].fixed, 50 * second,
+                    (50 + forecasts[_i].deadline_s) * second, forecasts[_i].margin, &forecast);
         ck_assert_msg(forecast.inside == forecasts[_i].inside, "row %d with %zu blocks", _i, count);
     }
 }
@@ -280,17 +328,29 @@ START_TEST(a_forecast_from_no_blocks_is_a_bug)
 }
 END_TEST
 
-static const struct { const char *zone, *time, *length, *start, *deadline, *slot; } deadlines[] = {
-    {"Europe/Berlin", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00", "2026-12-01"},
-    {"Europe/Berlin", "06:00", "0", "2026-11-30T05:59:59+01:00", "2026-11-30T06:00:00.000+01:00", "2026-11-30"},
-    {"Europe/Berlin", "06:00", "0", "2026-11-30T06:00:00+01:00", "2026-12-01T06:00:00.000+01:00", "2026-12-01"},   // strictly after
-    {"Europe/Berlin", "06:00", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T06:00:00.000+02:00", "2026-03-29"},   // 7 hours, not 8
-    {"Europe/Berlin", "06:00", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T06:00:00.000+01:00", "2026-10-25"},   // 9 hours
-    {"Europe/Berlin", "02:30", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T03:00:00.000+02:00", "2026-03-29"},   // does not exist
-    {"Europe/Berlin", "02:30", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T02:30:00.000+02:00", "2026-10-25"},   // the first of two
-    {"America/New_York", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000-05:00", "2026-12-01"},
-    {"Europe/Berlin", "06:00", "30min", "2026-11-30T22:00:00+01:00", "2026-11-30T22:30:00.000+01:00", "2026-12-01"},   // slot of the night
-    {"Europe/Berlin", "06:00", "10h", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00", "2026-12-01"},
+static const struct {
+    const char *zone, *time, *length, *start, *deadline, *slot;
+} deadlines[] = {
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T05:59:59+01:00", "2026-11-30T06:00:00.000+01:00",
+     "2026-11-30"},
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T06:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},   // strictly after
+    {"Europe/Berlin", "06:00", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T06:00:00.000+02:00",
+     "2026-03-29"},   // 7 hours, not 8
+    {"Europe/Berlin", "06:00", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T06:00:00.000+01:00",
+     "2026-10-25"},   // 9 hours
+    {"Europe/Berlin", "02:30", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T03:00:00.000+02:00",
+     "2026-03-29"},   // does not exist
+    {"Europe/Berlin", "02:30", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T02:30:00.000+02:00",
+     "2026-10-25"},   // the first of two
+    {"America/New_York", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000-05:00",
+     "2026-12-01"},
+    {"Europe/Berlin", "06:00", "30min", "2026-11-30T22:00:00+01:00", "2026-11-30T22:30:00.000+01:00",
+     "2026-12-01"},   // slot of the night
+    {"Europe/Berlin", "06:00", "10h", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},
 };
 
 START_TEST(the_deadline_is_an_instant_and_its_date_the_slot)
@@ -328,20 +388,24 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
-    tcase_add_loop_test(tests, what_fits_is_planned_and_what_does_not_is_refused_with_both_figures, 0, sizeof ledgers / sizeof ledgers[0]);
+    tcase_add_loop_test(tests, what_fits_is_planned_and_what_does_not_is_refused_with_both_figures, 0,
+                        sizeof ledgers / sizeof ledgers[0]);
     tcase_add_test(tests, the_accounts_of_a_model_follow_from_its_shape);
     tcase_add_test(tests, a_plan_without_anything_to_plan_is_refused);
     tcase_add_test(tests, equal_blocks_add_up_and_stop_being_resident_where_they_no_longer_fit);
-    tcase_add_loop_test(tests, a_device_has_its_datasheet_peak_or_none, 0, sizeof devices / sizeof devices[0]);
+    tcase_add_loop_test(tests, a_device_has_its_datasheet_peak_or_none, 0,
+                        sizeof devices / sizeof devices[0]);
     tcase_add_test(tests, a_cpu_has_an_upper_bound_or_none);
     tcase_add_test(tests, the_roof_is_the_lower_of_peak_and_slope);
     tcase_add_test(tests, the_work_of_a_step_is_counted_product_by_product);
     tcase_add_test(tests, declared_peaks_win_over_the_table_and_unknown_stays_unknown);
     tcase_add_test(tests, a_models_plan_is_shown_by_layer_with_its_window);
     tcase_add_test(tests, the_forecast_counts_stalls_that_a_median_forgets);
-    tcase_add_loop_test(tests, a_forecast_is_inside_only_when_its_figure_says_so, 0, sizeof forecasts / sizeof forecasts[0]);
+    tcase_add_loop_test(tests, a_forecast_is_inside_only_when_its_figure_says_so, 0,
+                        sizeof forecasts / sizeof forecasts[0]);
     tcase_add_test_raise_signal(tests, a_forecast_from_no_blocks_is_a_bug, 6);
-    tcase_add_loop_test(tests, the_deadline_is_an_instant_and_its_date_the_slot, 0, sizeof deadlines / sizeof deadlines[0]);
+    tcase_add_loop_test(tests, the_deadline_is_an_instant_and_its_date_the_slot, 0,
+                        sizeof deadlines / sizeof deadlines[0]);
     tcase_add_test(tests, without_a_zone_the_machines_own_is_used);
     suite_add_tcase(suite, tests);
     return suite;
