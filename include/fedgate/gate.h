@@ -2,7 +2,8 @@
 //
 // Numeric rule: a check passes only if its value is finite and inside the limit, written so that NaN fails. Missing evidence is
 // NOT_MEASURED. Across checks, from worst to best: fail, error, not_measured, inconclusive, pass; NOT_APPLICABLE counts as a pass only
-// where design.md section 4 says so. decided_by = the worst required check, the first in table order among equals; null when all pass.
+// where design.md section 4 says so (not_applicable_passes), else it ranks as not_measured. decided_by = the worst required check, the
+// first in table order among equals; null when all pass, or when the self-test in the evidence says that the gate is broken.
 #ifndef FEDGATE_GATE_H
 #define FEDGATE_GATE_H
 
@@ -32,9 +33,11 @@ typedef struct GateCheck {
     const char *limits;         // options holding its limits, separated by blanks
     bool always_required;       // cannot be switched off
     bool late;                  // judged after the bundle step: telemetry
+    bool not_applicable_passes; // design.md section 4 lets "not applicable" count as a pass
     const char *file;           // file in the run directory that shows its evidence
     FailureMode failure;
     void (*judge)(const Json *evidence, const Config *policy, Finding *ret);
+    void (*judge_late)(const Json *evidence, const Config *policy, Finding *ret);   // part known only at the end; NULL: none
 } GateCheck;
 
 extern const GateCheck gate_checks[];   // design.md section 4 order
@@ -49,7 +52,8 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope);
 int gate_exit_code(const Json *judgement);
 
 // Each night proves that the gate still refuses: every planted-bad variant of this evidence (no copies hidden, NaN loss, empty section,
-// candidate equal to baseline ...) must not pass. Appends names to the two arrays; true when all were refused.
+// candidate equal to baseline ...) must not pass its check. Appends names to the two arrays (evidence.selftest.refused and .passed);
+// true when all were refused. Judges with a non-empty selftest.passed in the evidence can only end cannot_judge.
 bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refused, Json *ret_passed);
 
 // Required checks of the policy in table order; a policy without any is refused by config_check.

@@ -1,0 +1,138 @@
+// check_plausible - could this device have been that fast?
+//
+// A claim holds when its time covers the kernels launched inside it and its rate stays under min(P_peak, I x B_mem), the
+// second term only when the bandwidth is known. What is impossible without any peak is refused even when the peak is unknown.
+#include "gate_internal.h"
+
+typedef struct Bound {
+    double peak_flops, bandwidth;   // bandwidth 0: does not bind
+} Bound;
+
+typedef struct Claim {
+    const char *name;
+    double flop, bytes, time_ns, kernel_union_ns, count;
+} Claim;
+
+static bool read_claim(const Section *plausible, const Json *item, Claim *ret)
+{
+    Section claim;
+    if (!section_inside(plausible, item, &claim) || !section_text(&claim, "name", &ret->name) ||
+        !section_number(&claim, "flop", &ret->flop) || !section_number(&claim, "bytes", &ret->bytes) ||
+        !section_number(&claim, "time_ns", &ret->time_ns) ||
+        !section_number(&claim, "kernel_union_ns", &ret->kernel_union_ns) ||
+        !section_number(&claim, "count", &ret->count)) {
+        return false;
+    }
+    bool sound =
+        isfinite(ret->flop) && ret->flop >= 0 && isfinite(ret->bytes) && ret->bytes >= 0 && ret->count >= 1;
+    if (!sound) {
+        finding_set(plausible->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "claim '%.60s' is over %g FLOP, %g bytes, %g executions", ret->name, ret->flop,
+                    ret->bytes, ret->count);
+    }
+    return sound;
+}
+
+static bool covers_kernels(const Claim *claim, Finding *ret)
+{
+    bool covers = isfinite(claim->time_ns) && claim->time_ns > 0 && isfinite(claim->kernel_union_ns) &&
+                  claim->time_ns >= claim->kernel_union_ns;
+    if (!covers) {
+        finding_set(ret, OUTCOME_FAIL,
+                    (Figure){claim->time_ns, claim->kernel_union_ns, "ns", (int64_t)claim->count},
+                    "'%.60s' claims %g ns, its kernels ran %g ns: the timer was stopped before the device "
+                    "had finished",
+                    claim->name, claim->time_ns, claim->kernel_union_ns);
+    }
+    return covers;
+}
+
+// Share of the attainable rate that is claimed; above 1 is impossible.
+static double claimed_share(const Claim *claim, Bound bound)
+{
+    double seconds = claim->time_ns / WALL_NS_PER_S;
+    double by_peak = claim->flop / seconds / bound.peak_flops;
+    double by_memory = bound.bandwidth > 0 ? claim->bytes / seconds / bound.bandwidth : 0;
+    return by_peak >= by_memory ? by_peak : by_memory;
+}
+
+// The policy's declared figures go before those the run found.
+static bool read_bound(const Section *plausible, const Config *policy, Bound *ret)
+{
+    if (!section_number(plausible, "peak_flops", &ret->peak_flops) ||
+        !section_number(plausible, "bandwidth", &ret->bandwidth)) {
+        return false;
+    }
+    double declared_peak = config_real(policy, "device.peak_flops");
+    double declared_bandwidth = config_real(policy, "device.bandwidth");
+    ret->peak_flops = declared_peak > 0 ? declared_peak : ret->peak_flops;
+    ret->bandwidth = declared_bandwidth > 0 ? declared_bandwidth : ret->bandwidth;
+    bool sound =
+        isfinite(ret->peak_flops) && ret->peak_flops >= 0 && isfinite(ret->bandwidth) && ret->bandwidth >= 0;
+    if (!sound) {
+        finding_set(plausible->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "peak %g FLOP/s and bandwidth %g bytes/s cannot bound a claim", ret->peak_flops,
+                    ret->bandwidth);
+    }
+    return sound;
+}
+
+static bool clocks_agree(const Section *plausible, const Config *policy)
+{
+    Section clock;
+    double host = NAN;
+    double device = NAN;
+    if (!section_child(plausible, "clock", "plausible.clock", &clock) ||
+        !section_number(&clock, "host_ns", &host) || !section_number(&clock, "device_ns", &device)) {
+        return false;
+    }
+    Figure figure = {host > 0 ? fabs(host - device) / host : NAN, config_real(policy, "plausible.clock"),
+                     "ratio", 1};
+    return require_at_most(plausible->finding, figure, "disagreement of host and device clock");
+}
+
+void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
+{
+    OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
+    Section plausible;
+    const Json *claims = NULL;
+    Bound bound;
+    if (!section_open(evidence, "plausible", judge, ret, &plausible) ||
+        !section_array(&plausible, "claims", &claims) || !read_bound(&plausible, policy, &bound)) {
+        return;
+    }
+    size_t count = json_count(claims);
+    double worst = -1;
+    Claim fastest = {"", 0, 0, 1, 0, 0};
+    for (size_t i = 0; i < count; i++) {
+        Claim claim;
+        if (!read_claim(&plausible, json_at(claims, i), &claim) || !covers_kernels(&claim, ret)) {
+            return;
+        }
+        double share = bound.peak_flops > 0 ? claimed_share(&claim, bound) : 0;
+        if (!(share <= worst)) {
+            worst = share;
+            fastest = claim;
+        }
+    }
+    if (!clocks_agree(&plausible, policy)) {
+        return;
+    }
+    if (count == 0 || bound.peak_flops == 0) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    count == 0 ? "no rate was claimed"
+                               : "the peak of this device is unknown, and a guess is no bound");
+        return;
+    }
+    Figure figure = {worst, 1, "ratio", (int64_t)count};
+    double rate = fastest.flop / fastest.time_ns * WALL_NS_PER_S;
+    char memory[48] = "";
+    if (bound.bandwidth > 0) {
+        figure_text(bound.bandwidth, "bytes/s", memory);
+    }
+    bool holds = isfinite(worst) && worst <= 1;
+    finding_set(ret, holds ? OUTCOME_PASS : OUTCOME_FAIL, figure,
+                "%s '%.60s' is %.4g FLOP/s, %.2f %% of what %.4g FLOP/s%s%s allow",
+                holds ? "the fastest claim" : "impossible: claim", fastest.name, rate, worst * 100,
+                bound.peak_flops, memory[0] == '\0' ? "" : " and ", memory);
+}

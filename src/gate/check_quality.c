@@ -1,0 +1,250 @@
+// check_quality - is the candidate better than the simple ways, and no worse than what is live?
+//
+// Better than a baseline: the point difference reaches the margin, the lower one-sided 95 % bound is above 0, and decisions
+// are worth at least as much. Against live: not worse beyond the live margin, decisions likewise (margin per unit of the larger
+// of benefit and cost). The candidate's own scores must vary, and must not be those of something else.
+#include "gate_internal.h"
+
+#include <fedgate/stats.h>
+#include <fedgate/text.h>
+
+static const double ONE_SIDED_95 = 1.6448536269514722;
+
+typedef struct Rules {
+    Metric metric;
+    double margin, live_margin, utility_slack;
+    bool binary, live_is_same_version;
+} Rules;
+
+typedef struct Pair {
+    double value_a, value_b, difference, standard_error, lower, upper, utility_a, utility_b;
+    int64_t rows;
+    bool identical, constant;
+} Pair;
+
+// The models that a candidate is compared with, in the order of judging.
+typedef struct Opponent {
+    const char *name;
+    bool is_live;
+    bool (*needed)(const Section *quality, const Config *policy);
+} Opponent;
+
+static bool always(const Section *quality, const Config *policy)
+{
+    (void)quality;
+    (void)policy;
+    return true;
+}
+
+static bool rule_declared(const Section *quality, const Config *policy)
+{
+    return config_text(policy, "baseline.rule")[0] != '\0' || json_find(quality->at, "models.rule") != NULL;
+}
+
+static bool release_live(const Section *quality, const Config *policy)
+{
+    (void)policy;
+    return text_equal(json_text_or(json_get(quality->at, "live_kind"), ""), "release") ||
+           json_find(quality->at, "models.live") != NULL;
+}
+
+static const Opponent opponents[] = {
+    {"rule", false, rule_declared},
+    {"prior", false, always},
+    {"linear", false, always},
+    {"live", true, release_live},
+};
+
+static bool read_rules(const Json *evidence, const Section *quality, const Config *policy, Rules *ret)
+{
+    const char *metric = NULL;
+    const char *live_kind = NULL;
+    if (!section_text(quality, "metric", &metric) || !section_text(quality, "live_kind", &live_kind)) {
+        return false;
+    }
+    const char *wanted = config_text(policy, "quality.metric");
+    if (!stats_find_metric(metric, &ret->metric)) {
+        finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "metric '%.40s' is unknown", metric);
+        return false;
+    }
+    if (wanted[0] != '\0' && !text_equal(wanted, metric)) {
+        finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "the policy decides by '%.20s', measured was '%.20s'", wanted, metric);
+        return false;
+    }
+    static const char *const kinds[] = {"none", "baseline", "release"};
+    bool known =
+        text_equal(live_kind, kinds[0]) || text_equal(live_kind, kinds[1]) || text_equal(live_kind, kinds[2]);
+    if (!known) {
+        finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "what is live is of unknown kind '%.40s'",
+                    live_kind);
+        return false;
+    }
+    const MetricInfo *info = &stats_metrics[ret->metric];
+    double margin = config_real(policy, "quality.margin");
+    double live_margin = config_real(policy, "quality.live_margin");
+    ret->margin = margin < 0 ? info->margin : margin;
+    ret->live_margin = live_margin < 0 ? info->live_margin : live_margin;
+    ret->utility_slack = ret->live_margin * fmax(fabs(config_real(policy, "quality.benefit_tp")),
+                                                 fabs(config_real(policy, "quality.cost_fp")));
+    ret->binary = text_equal(json_text_or(json_get(evidence, "task"), "binary"), "binary");
+    const char *candidate = json_text_or(json_find(quality->at, "models.candidate.version"), "");
+    const char *live = json_text_or(json_find(quality->at, "models.live.version"), "");
+    ret->live_is_same_version = candidate[0] != '\0' && text_equal(candidate, live);
+    return true;
+}
+
+static bool read_pair(const Section *quality, const Json *item, const Rules *rules, Pair *ret)
+{
+    Section pair;
+    *ret = (Pair){.utility_a = NAN, .utility_b = NAN};
+    return section_inside(quality, item, &pair) && section_number(&pair, "value_a", &ret->value_a) &&
+           section_number(&pair, "value_b", &ret->value_b) &&
+           section_number(&pair, "difference", &ret->difference) &&
+           section_number(&pair, "standard_error", &ret->standard_error) &&
+           section_number(&pair, "lower", &ret->lower) && section_number(&pair, "upper", &ret->upper) &&
+           section_integer(&pair, "rows", &ret->rows) && section_bool(&pair, "identical", &ret->identical) &&
+           section_bool(&pair, "constant", &ret->constant) &&
+           (!rules->binary || (section_number(&pair, "utility_a", &ret->utility_a) &&
+                               section_number(&pair, "utility_b", &ret->utility_b)));
+}
+
+// The pair must add up to itself; values that are not finite are left to the rules, which refuse them.
+static bool adds_up(const Section *quality, const char *against, const Pair *pair, const Rules *rules)
+{
+    const MetricInfo *info = &stats_metrics[rules->metric];
+    double sign = info->higher_is_better ? 1 : -1;
+    double difference =
+        sign * (pair->value_a - pair->value_b) / (info->relative_margin ? fabs(pair->value_b) : 1);
+    double lower = pair->difference - ONE_SIDED_95 * pair->standard_error;
+    double slack = 1e-3 * pair->standard_error + 1e-9;
+    bool wrong = fabs(difference - pair->difference) > 1e-6 * (1 + fabs(difference)) ||
+                 fabs(lower - pair->lower) > slack || pair->standard_error < 0 || pair->rows <= 0;
+    if (wrong) {
+        finding_set(
+            quality->finding, OUTCOME_ERROR, (Figure){pair->difference, difference, "", pair->rows},
+            "the pair against '%s' does not add up: %.6g against %.6g, difference %.6g, lower bound %.6g",
+            against, pair->value_a, pair->value_b, pair->difference, pair->lower);
+    }
+    return !wrong;
+}
+
+static bool comparable(const Section *quality, const Opponent *opponent, const Pair *pair, const Rules *rules)
+{
+    bool copied = pair->identical && !(opponent->is_live && rules->live_is_same_version);
+    if (pair->constant || copied) {
+        finding_set(quality->finding, OUTCOME_FAIL, (Figure){pair->value_a, NAN, "", pair->rows},
+                    pair->constant
+                        ? "invalid comparison with '%s': the candidate gives every row the same score"
+                        : "invalid comparison with '%s': the scores are identical",
+                    opponent->name);
+    }
+    return !pair->constant && !copied;
+}
+
+static bool good_enough(const Section *quality, const Opponent *opponent, const Pair *pair,
+                        const Rules *rules)
+{
+    const char *metric = stats_metrics[rules->metric].name;
+    char what[160];
+    bool printed = text_print(what, sizeof what, "%s %.5g against %.5g of '%s': difference", metric,
+                              pair->value_a, pair->value_b, opponent->name);
+    Figure figure = {pair->difference, opponent->is_live ? -rules->live_margin : rules->margin, "",
+                     pair->rows};
+    if (!printed || !isfinite(pair->value_a) || !isfinite(pair->value_b)) {
+        finding_set(quality->finding, OUTCOME_FAIL, figure, "%s cannot be compared with '%s': %g against %g",
+                    metric, opponent->name, pair->value_a, pair->value_b);
+        return false;
+    }
+    if (!require_at_least(quality->finding, figure, what)) {
+        return false;
+    }
+    bool certain = isfinite(pair->lower) && (opponent->is_live || pair->lower > 0);
+    if (!certain) {
+        finding_set(quality->finding, OUTCOME_FAIL, (Figure){pair->lower, 0, "", pair->rows},
+                    "%s %.4g, its lower 95 %% bound %.4g must be above 0", what, pair->difference,
+                    pair->lower);
+        return false;
+    }
+    Figure utility = {pair->utility_a, pair->utility_b - (opponent->is_live ? rules->utility_slack : 0),
+                      "utility", pair->rows};
+    return !rules->binary ||
+           (text_print(what, sizeof what, "decision utility a row, against '%s',", opponent->name) &&
+            require_at_least(quality->finding, utility, what));
+}
+
+static const Json *find_pair(const Json *pairs, const char *against)
+{
+    for (size_t i = 0; i < json_count(pairs); i++) {
+        if (text_equal(json_text_or(json_get(json_at(pairs, i), "against"), ""), against)) {
+            return json_at(pairs, i);
+        }
+    }
+    return NULL;
+}
+
+static bool declared_invalid(const Section *quality)
+{
+    const Json *invalid = json_get(quality->at, "invalid");
+    if (json_count(invalid) > 0) {
+        finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "the comparison is void: %s",
+                    json_text_or(json_at(invalid, 0), "a reason that is not a text"));
+    }
+    return json_count(invalid) > 0;
+}
+
+// Judges every opponent; the pair with the least room over its limit is the one to show.
+static bool judge_pairs(const Section *quality, const Config *policy, const Rules *rules,
+                        Finding *ret_nearest)
+{
+    const Json *pairs = NULL;
+    if (!section_array(quality, "pairs", &pairs)) {
+        return false;
+    }
+    double least_room = INFINITY;
+    for (size_t i = 0; i < sizeof opponents / sizeof opponents[0]; i++) {
+        const Opponent *opponent = &opponents[i];
+        const Json *item = find_pair(pairs, opponent->name);
+        if (item == NULL && !opponent->needed(quality, policy)) {
+            continue;
+        }
+        if (item == NULL) {
+            finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                        "the candidate was not compared with '%s'", opponent->name);
+            return false;
+        }
+        Pair pair;
+        if (!read_pair(quality, item, rules, &pair) || !comparable(quality, opponent, &pair, rules) ||
+            !adds_up(quality, opponent->name, &pair, rules) ||
+            !good_enough(quality, opponent, &pair, rules)) {
+            return false;
+        }
+        Figure figure = {pair.difference, opponent->is_live ? -rules->live_margin : rules->margin, "",
+                         pair.rows};
+        if (figure.value - figure.limit < least_room) {
+            least_room = figure.value - figure.limit;
+            finding_set(ret_nearest, OUTCOME_PASS, figure,
+                        "%s %.5g against %.5g of '%s', difference %.4g, at least %.4g",
+                        stats_metrics[rules->metric].name, pair.value_a, pair.value_b, opponent->name,
+                        figure.value, figure.limit);
+        }
+    }
+    return true;
+}
+
+void check_quality(const Json *evidence, const Config *policy, Finding *ret)
+{
+    Section quality;
+    Rules rules;
+    Finding nearest = {0};
+    int64_t judged = 0;
+    int64_t small = 0;
+    if (!section_open(evidence, "quality", NULL, ret, &quality) || declared_invalid(&quality) ||
+        !read_rules(evidence, &quality, policy, &rules) || !judge_pairs(&quality, policy, &rules, &nearest) ||
+        !judge_slices(&quality, policy, rules.metric == METRIC_AUC, &judged, &small)) {
+        return;
+    }
+    Figure figure = {nearest.value, nearest.limit, nearest.unit, nearest.n};
+    finding_set(ret, OUTCOME_PASS, figure, "%s; %lld slices hold, %lld too small to judge", nearest.reason,
+                (long long)judged, (long long)small);
+}

@@ -1,0 +1,77 @@
+// check_slices - is any slice that is large enough worse than its reference beyond the margin?
+//
+// A slice is judged by the upper bound of its difference: worse means that even the bound lies below the margin. Slices
+// that are too small, or that hold fewer than two rows of a class when the metric ranks classes, are counted, not judged.
+#include "gate_internal.h"
+
+#include <fedgate/text.h>
+
+enum { CLASS_LEAST = 2 };
+
+typedef struct Slice {
+    const char *column, *value, *reference;
+    int64_t rows, positives;
+    double difference, upper;
+} Slice;
+
+static bool read_slice(const Section *quality, const Json *item, bool counts_classes, Slice *ret)
+{
+    Section slice;
+    return section_inside(quality, item, &slice) && section_text(&slice, "column", &ret->column) &&
+           section_text(&slice, "value", &ret->value) &&
+           section_text(&slice, "reference_name", &ret->reference) &&
+           section_integer(&slice, "rows", &ret->rows) &&
+           (!counts_classes || section_integer(&slice, "positives", &ret->positives)) &&
+           section_number(&slice, "difference", &ret->difference) &&
+           section_number(&slice, "upper", &ret->upper);
+}
+
+static bool covered(const Section *quality, const Config *policy, const Json *slices)
+{
+    for (size_t i = 0; i < config_list_count(policy, "quality.slices"); i++) {
+        const char *column = config_list_text(policy, "quality.slices", i);
+        size_t found = 0;
+        for (size_t j = 0; j < json_count(slices); j++) {
+            found += text_equal(json_text_or(json_get(json_at(slices, j), "column"), ""), column);
+        }
+        if (found == 0) {
+            finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                        "no slice of column '%.80s' was evaluated", column);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool judge_slices(const Section *quality, const Config *policy, bool counts_classes, int64_t *ret_judged,
+                  int64_t *ret_small)
+{
+    const Json *slices = NULL;
+    if (config_list_count(policy, "quality.slices") == 0 && !section_has(quality, "slices")) {
+        return true;
+    }
+    if (!section_array(quality, "slices", &slices) || !covered(quality, policy, slices)) {
+        return false;
+    }
+    double least = -config_real(policy, "quality.slice_margin");
+    int64_t enough = config_integer(policy, "quality.slice_rows");
+    for (size_t i = 0; i < json_count(slices); i++) {
+        Slice s;
+        if (!read_slice(quality, json_at(slices, i), counts_classes, &s)) {
+            return false;
+        }
+        bool resolved =
+            s.rows >= enough &&
+            (!counts_classes || (s.positives >= CLASS_LEAST && s.rows - s.positives >= CLASS_LEAST));
+        *(resolved ? ret_judged : ret_small) += 1;
+        bool holds = isfinite(s.difference) && isfinite(s.upper) && s.upper >= least;
+        if (resolved && !holds) {
+            finding_set(quality->finding, OUTCOME_FAIL, (Figure){s.difference, least, "", s.rows},
+                        "slice %.40s '%.40s' differs by %.4g from '%.16s', at most %.4g with 95 %% "
+                        "confidence, %.4g is allowed",
+                        s.column, s.value, s.difference, s.reference, s.upper, least);
+            return false;
+        }
+    }
+    return true;
+}

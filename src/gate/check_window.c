@@ -1,0 +1,109 @@
+// check_window - did training reach its planned end inside the window, and did the night?
+//
+// Early, before the bundle: nothing was stopped, every forecast was inside, the deadline has not passed. Late: the end.
+// Differences of wall times are taken as integers; a double would lose up to 256 ns of them.
+#include "gate_internal.h"
+
+#include <fedgate/text.h>
+
+static bool stopped(const Section *window)
+{
+    bool early = false;
+    int64_t planned = 0;
+    int64_t done = 0;
+    const char *end_reason = "planned";
+    if (!section_bool(window, "stopped_early", &early) ||
+        !section_integer(window, "planned_steps", &planned) ||
+        !section_integer(window, "done_steps", &done) ||
+        (section_has(window, "end_reason") && !section_text(window, "end_reason", &end_reason))) {
+        return true;
+    }
+    Figure figure = {(double)done, (double)planned, "steps", done};
+    bool patience = text_equal(end_reason, "patience") && done > 0;
+    bool whole = planned > 0 && done >= planned && text_equal(end_reason, "planned");
+    if (early || !(whole || patience)) {
+        finding_set(window->finding, OUTCOME_FAIL, figure,
+                    "training ended at step %lld of %lld, reason '%.20s'%s", (long long)done,
+                    (long long)planned, end_reason, early ? ": it could not finish inside the window" : "");
+        return true;
+    }
+    return false;
+}
+
+static bool forecasts_inside(const Section *window)
+{
+    const Json *forecasts = NULL;
+    if (!section_array(window, "forecasts", &forecasts)) {
+        return false;
+    }
+    size_t count = json_count(forecasts);
+    if (count == 0) {
+        finding_set(window->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "the end of the night was never forecast");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        Section forecast;
+        int64_t step = 0;
+        bool inside = false;
+        if (!section_inside(window, json_at(forecasts, i), &forecast) ||
+            !section_integer(&forecast, "at_step", &step) || !section_bool(&forecast, "inside", &inside)) {
+            return false;
+        }
+        if (!inside) {
+            finding_set(window->finding, OUTCOME_FAIL, (Figure){NAN, NAN, "s", (int64_t)count},
+                        "at step %lld the night was forecast to end by %.40s, after its deadline",
+                        (long long)step,
+                        json_text_or(json_get(forecast.at, "end_upper"), "a time not recorded"));
+            return false;
+        }
+    }
+    return true;
+}
+
+// Seconds left between an instant and the deadline.
+static bool before_deadline(const Section *window, const char *key, const char *what, double *ret_left)
+{
+    int64_t instant = 0;
+    int64_t deadline = 0;
+    if (!section_integer(window, key, &instant) || !section_integer(window, "deadline_wall_ns", &deadline)) {
+        return false;
+    }
+    int64_t left = 0;
+    if (__builtin_sub_overflow(deadline, instant, &left) || instant <= 0) {
+        finding_set(window->finding, OUTCOME_ERROR, NO_FIGURE, "'window.%s' is %lld", key,
+                    (long long)instant);
+        return false;
+    }
+    *ret_left = (double)left / WALL_NS_PER_S;
+    if (left < 0) {
+        finding_set(window->finding, OUTCOME_FAIL, (Figure){*ret_left, 0, "s", 1},
+                    "%s %.1f s after the deadline", what, -*ret_left);
+    }
+    return left >= 0;
+}
+
+void check_window(const Json *evidence, const Config *policy, Finding *ret)
+{
+    (void)policy;
+    Section window;
+    double left = NAN;
+    if (section_open(evidence, "window", NULL, ret, &window) && !stopped(&window) &&
+        forecasts_inside(&window) && before_deadline(&window, "now_wall_ns", "evaluation ended", &left)) {
+        size_t forecasts = json_count(json_get(window.at, "forecasts"));
+        finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", (int64_t)forecasts},
+                    "%.0f s were left before the deadline, all %zu forecasts were inside", left, forecasts);
+    }
+}
+
+void check_window_end(const Json *evidence, const Config *policy, Finding *ret)
+{
+    (void)policy;
+    Section window;
+    double left = NAN;
+    if (section_open(evidence, "window", NULL, ret, &window) &&
+        before_deadline(&window, "ended_wall_ns", "the night ended", &left)) {
+        finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", 1},
+                    "the night ended %.0f s before the deadline", left);
+    }
+}

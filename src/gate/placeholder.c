@@ -1,1 +1,0 @@
-typedef int gate_placeholder;

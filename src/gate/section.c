@@ -1,0 +1,175 @@
+// section - reads one section of the evidence; what is missing or malformed becomes the finding.
+#include "gate_internal.h"
+
+#include <fedgate/timeline.h>
+
+static bool absent(const Section *section, const char *key)
+{
+    finding_set(section->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "'%s.%s' was not measured", section->name,
+                key);
+    return false;
+}
+
+static bool malformed(const Section *section, const char *key, const char *wanted)
+{
+    finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s.%s' is not %s", section->name, key, wanted);
+    return false;
+}
+
+bool section_has(const Section *section, const char *key)
+{
+    const Json *value = json_get(section->at, key);
+    return value != NULL && !json_is_null(value);
+}
+
+bool section_open(const Json *evidence, const char *dotted, Arena *judge, Finding *ret, Section *ret_section)
+{
+    const Json *at = json_find(evidence, dotted);
+    *ret_section = (Section){at, dotted, ret, judge, SIZE_MAX};
+    if (at == NULL || json_is_null(at)) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE, "'%s' was not measured", dotted);
+        return false;
+    }
+    if (!json_is_object(at)) {
+        finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "'%s' is not an object", dotted);
+        return false;
+    }
+    return true;
+}
+
+bool section_inside(const Section *outer, const Json *item, Section *ret_section)
+{
+    *ret_section = (Section){item, outer->name, outer->finding, outer->judge, SIZE_MAX};
+    if (!json_is_object(item)) {
+        finding_set(outer->finding, OUTCOME_ERROR, NO_FIGURE, "an entry of '%s' is not an object",
+                    outer->name);
+        return false;
+    }
+    return true;
+}
+
+bool section_child(const Section *outer, const char *key, const char *dotted, Section *ret_section)
+{
+    *ret_section = (Section){json_get(outer->at, key), dotted, outer->finding, outer->judge, SIZE_MAX};
+    if (!section_has(outer, key)) {
+        return absent(outer, key);
+    }
+    return json_is_object(ret_section->at) || malformed(outer, key, "an object");
+}
+
+bool section_number(const Section *section, const char *key, double *ret_value)
+{
+    if (!section_has(section, key)) {
+        return absent(section, key);
+    }
+    const Json *value = json_get(section->at, key);
+    if (!json_is_number(value)) {
+        return malformed(section, key, "a number");
+    }
+    *ret_value = json_number_or(value, NAN);
+    return true;
+}
+
+bool section_integer(const Section *section, const char *key, int64_t *ret_value)
+{
+    if (!section_has(section, key)) {
+        return absent(section, key);
+    }
+    const Json *value = json_get(section->at, key);
+    if (!json_is_integer(value)) {
+        return malformed(section, key, "an integer");
+    }
+    *ret_value = json_integer_or(value, 0);
+    return true;
+}
+
+bool section_bool(const Section *section, const char *key, bool *ret_value)
+{
+    if (!section_has(section, key)) {
+        return absent(section, key);
+    }
+    const Json *value = json_get(section->at, key);
+    if (!json_is_bool(value)) {
+        return malformed(section, key, "true or false");
+    }
+    *ret_value = json_bool_or(value, false);
+    return true;
+}
+
+bool section_text(const Section *section, const char *key, const char **ret_string)
+{
+    if (!section_has(section, key)) {
+        return absent(section, key);
+    }
+    const Json *value = json_get(section->at, key);
+    if (!json_is_text(value)) {
+        return malformed(section, key, "a text");
+    }
+    *ret_string = json_text_or(value, "");
+    return true;
+}
+
+bool section_array(const Section *section, const char *key, const Json **ret_array)
+{
+    if (!section_has(section, key)) {
+        return absent(section, key);
+    }
+    *ret_array = json_get(section->at, key);
+    return json_is_array(*ret_array) || malformed(section, key, "an array");
+}
+
+bool section_series(Section *section, const char *key, const double **ret_values)
+{
+    const Json *array = NULL;
+    if (!section_array(section, key, &array)) {
+        return false;
+    }
+    size_t count = json_count(array);
+    if (section->length != SIZE_MAX && section->length != count) {
+        return malformed(section, key, "as long as the other arrays of its section");
+    }
+    double *values =
+        section->judge == NULL ? NULL : arena_take_array(section->judge, count + 1, sizeof *values);
+    if (values == NULL) {
+        return malformed(section, key, "small enough for the memory of the judge");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const Json *value = json_at(array, i);
+        if (!json_is_number(value)) {
+            return malformed(section, key, "an array of numbers");
+        }
+        values[i] = json_number_or(value, NAN);
+    }
+    section->length = count;
+    *ret_values = values;
+    return true;
+}
+
+bool section_amounts(Section *section, const char *key, const double **ret_values)
+{
+    if (!section_series(section, key, ret_values)) {
+        return false;
+    }
+    for (size_t i = 0; i < section->length; i++) {
+        double value = (*ret_values)[i];
+        if (!(isfinite(value) && value >= 0)) {
+            finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s.%s' holds %g at entry %zu",
+                        section->name, key, value, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool count_warmup(const Section *section, const double *length_ns, size_t steps, size_t *ret_warmup)
+{
+    int64_t *whole = arena_take_array(section->judge, steps + 1, sizeof *whole);
+    if (whole == NULL) {
+        return malformed(section, "index", "small enough for the memory of the judge");
+    }
+    for (size_t i = 0; i < steps; i++) {
+        whole[i] = length_ns[i] < 9e18 ? (int64_t)length_ns[i] : INT64_MAX;
+    }
+    *ret_warmup = timeline_warmup(whole, steps);
+    return true;
+}
