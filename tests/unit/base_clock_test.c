@@ -2,6 +2,8 @@
 #include "support.h"
 
 #include <fedgate/clock.h>
+#include <fedgate/file.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
@@ -193,6 +195,126 @@ START_TEST(an_unknown_zone_is_refused_with_the_nearest_name)
 }
 END_TEST
 
+// A zone file of our own making: no table, one type at UTC, and a rule.
+static size_t make_zone(const char *rule, char ret_bytes[static 256])
+{
+    static const unsigned char header[44] = {'T', 'Z', 'i', 'f', '2'};
+    memset(ret_bytes, 0, 256);
+    memcpy(ret_bytes, header, sizeof header);
+    memcpy(ret_bytes + 44, header, sizeof header);
+    ret_bytes[44 + 39] = 1;   // one type
+    ret_bytes[44 + 43] = 4;   // of a name of four bytes
+    char *footer = ret_bytes + 88 + 6 + 4;
+    size_t length = strlen(rule);
+    footer[0] = '\n';
+    memcpy(footer + 1, rule, length);
+    footer[1 + length] = '\n';
+    return 88 + 6 + 4 + length + 2;
+}
+
+static bool use_zone(const char *folder, const char *name, const char *bytes, size_t length, Error *error)
+{
+    ck_assert_msg(file_write_atomic(support_path(folder, name), bytes, length, 0644, error), "%s",
+                  error->message);
+    setenv("TZDIR", folder, 1);
+    return clock_zone_check(name, error);
+}
+
+static const struct { const char *rule, *utc, *shown;
+} rule_rows[] = {
+    {"<+0330>-3:30", "2026-07-01T00:00:00Z", "2026-07-01T03:30:00.000+03:30"},
+    {"EST5", "2026-07-01T00:00:00Z", "2026-06-30T19:00:00.000-05:00"},
+    {"AAA0BBB,M3.2.0,M11.1.0", "2026-03-08T01:59:59Z", "2026-03-08T01:59:59.000+00:00"},
+    {"AAA0BBB,M3.2.0,M11.1.0", "2026-03-08T02:00:00Z", "2026-03-08T03:00:00.000+01:00"},
+    {"AAA0BBB,M3.2.0,M11.1.0", "2026-11-01T00:59:59Z", "2026-11-01T01:59:59.000+01:00"},
+    {"AAA0BBB,M3.2.0,M11.1.0", "2026-11-01T01:00:00Z", "2026-11-01T01:00:00.000+00:00"},
+    // J60 is always 1 March; 59 counts the leap day
+    {"AAA0BBB-2,J60/0,J300/0", "2024-03-01T00:00:00Z", "2024-03-01T02:00:00.000+02:00"},
+    {"AAA0BBB-2,J60/0,J300/0", "2024-02-29T12:00:00Z", "2024-02-29T12:00:00.000+00:00"},
+    {"AAA0BBB-2,59/0,300/0", "2024-02-29T00:00:00Z", "2024-02-29T02:00:00.000+02:00"},
+    {"AAA0BBB-2,59/0,300/0", "2023-02-28T12:00:00Z", "2023-02-28T12:00:00.000+00:00"},
+    // the change comes the evening before, and more than a day after midnight
+    {"<-02>2<-01>,M3.5.0/-1,M10.5.0/0", "2026-03-29T01:00:00Z", "2026-03-29T00:00:00.000-01:00"},
+    {"IST-2IDT,M3.4.4/26,M10.5.0", "2026-03-27T00:00:00Z", "2026-03-27T03:00:00.000+03:00"},
+    {"IST-2IDT,M3.4.4/26,M10.5.0", "2026-03-26T23:59:59Z", "2026-03-27T01:59:59.000+02:00"},
+    // the southern half of the earth: summer time over New Year, until the last Sunday of December in one
+    // case
+    {"AEST-10AEDT,M10.1.0,M4.1.0/3", "2026-01-15T00:00:00Z", "2026-01-15T11:00:00.000+11:00"},
+    {"AEST-10AEDT,M10.1.0,M4.1.0/3", "2026-07-15T00:00:00Z", "2026-07-15T10:00:00.000+10:00"},
+    {"AAA0BBB,M6.1.0,M12.5.0/2:30:30", "2026-12-27T01:30:30Z", "2026-12-27T01:30:30.000+00:00"},
+};
+
+START_TEST(rules_are_followed_in_each_of_their_forms)
+{
+    char *folder = support_folder_new(), bytes[256], text[CLOCK_TIME_SIZE];
+    Error error = ERROR_INIT;
+    size_t length = make_zone(rule_rows[_i].rule, bytes);
+    ASSERT_OK(use_zone(folder, "Zone", bytes, length, &error), &error);
+    clock_format(instant(rule_rows[_i].utc), "Zone", text);
+    ck_assert_str_eq(text, rule_rows[_i].shown);
+    support_folder_remove(folder);
+}
+END_TEST
+
+static const char *const bad_rules[] = {
+    "E5",
+    "<+03-3",
+    "EST",
+    "EST5x",
+    "EST5EDT",
+    "EST5EDT,M3.2.0",
+    "EST5EDT,M13.2.0,M11.1.0",
+    "EST5EDT,M0.2.0,M11.1.0",
+    "EST5EDT,M3.6.0,M11.1.0",
+    "EST5EDT,M3.0.0,M11.1.0",
+    "EST5EDT,M3.2.7,M11.1.0",
+    "EST5EDT,M3.2,M11.1.0",
+    "EST5EDT,J366,J1",
+    "EST5EDT,M3.2.0/x,M11.1.0",
+    "EST5EDT,M3.2.0,M11.1.0,",
+    "EST168",
+    "EST5:60",
+    "EST5:0:60",
+};
+
+START_TEST(rules_that_cannot_be_are_no_zone)
+{
+    char *folder = support_folder_new(), bytes[256];
+    Error error = ERROR_INIT;
+    size_t length = make_zone(bad_rules[_i], bytes);
+    ASSERT_FAILS(use_zone(folder, "Zone", bytes, length, &error), &error, ERROR_CONFIG,
+                 "unknown time zone 'Zone'");
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(a_cut_or_damaged_zone_file_is_no_zone)
+{
+    char *folder = support_folder_new(), bytes[256];
+    Error error = ERROR_INIT;
+    size_t length = make_zone("CET-1CEST,M3.5.0,M10.5.0/3", bytes);
+    for (size_t cut = 0; cut < length; cut++)
+        ASSERT_FAILS(use_zone(folder, "Zone", bytes, cut, &error), &error, ERROR_CONFIG, "unknown time zone");
+    // Each byte of both headers that matters, one at a time: the magic, the version, counts larger than the
+    // file.
+    static const struct {
+        size_t at;
+        char value;
+    } damages[] = {{0, 'X'}, {4, '1'},  {20, 1},   {32, 1}, {44, 'X'},
+                   {64, 1},  {68, 127}, {76, 127}, {83, 0}, {98, 'X'}};
+    for (int i = 0; i < COUNT(damages); i++) {
+        char damaged[256];
+        memcpy(damaged, bytes, sizeof damaged);
+        damaged[damages[i].at] = damages[i].value;
+        ASSERT_FAILS(use_zone(folder, "Zone", damaged, length, &error), &error, ERROR_CONFIG,
+                     "unknown time zone");
+    }
+    ASSERT_OK(use_zone(folder, "Zone", bytes, length, &error), &error);
+    ASSERT_FAILS(clock_zone_check("Zonw", &error), &error, ERROR_CONFIG, "unknown time zone 'Zonw'");
+    support_folder_remove(folder);
+}
+END_TEST
+
 START_TEST(a_uuid7_begins_with_its_millisecond)
 {
     Clock *clock = clock_simulated(INT64_C(0x0123456789ab) * 1000000);
@@ -223,6 +345,9 @@ static Suite *suite(void)
     tcase_add_loop_test(zone, the_next_local_time_is_one_instant_a_day, 0, COUNT(next_rows));
     tcase_add_test(zone, local_dates_follow_the_zone);
     tcase_add_test(zone, an_unknown_zone_is_refused_with_the_nearest_name);
+    tcase_add_loop_test(zone, rules_are_followed_in_each_of_their_forms, 0, COUNT(rule_rows));
+    tcase_add_loop_test(zone, rules_that_cannot_be_are_no_zone, 0, COUNT(bad_rules));
+    tcase_add_test(zone, a_cut_or_damaged_zone_file_is_no_zone);
     suite_add_tcase(made, zone);
     return made;
 }
