@@ -1,7 +1,8 @@
-// report.h - what people read: the verdict on a phone at 04:00, the status line, history, failures. Renders, never decides.
+// report.h - what people read: the verdict at 04:00 on a phone, the status line, history, failures.
 //
-// Text is ASCII, at most 79 columns; the verdict fits 24 lines. Bytes outside printable ASCII in names and reasons come out
-// as \xHH, so a label can neither break a line nor move a terminal's cursor. Every text is made of whole lines.
+// Renders, never decides. Text is ASCII, at most 79 columns; the verdict fits 24 lines. Bytes outside
+// printable ASCII in names and reasons come out as \xHH, so a label can neither break a line nor move a
+// terminal's cursor.
 #ifndef FEDGATE_REPORT_H
 #define FEDGATE_REPORT_H
 
@@ -10,30 +11,36 @@
 
 enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 
-// -- verdict: "fedgate.verdict/1" (design.md section 2). Optional key `duty_separated` (bool): false adds the note that
-// owner and nightly account are one. With more checks than fit, passing ones share a line; what does not pass never does.
+// -- verdict: "fedgate.verdict/1" (design.md section 2). Optional key `duty_separated` (bool): false adds the
+// note that owner and nightly account are one. With more checks than fit, passing ones share a line; what
+// does not pass never does. The sentence is one line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);
-void report_verdict_sentence(const Json *verdict, Text *out);   // one line without newline: the last line on stderr
-void report_judgement_text(const Json *judgement, Text *out);   // `judge`: the check table, every reason, the sentence
+void report_verdict_sentence(const Json *verdict, Text *out);
+void report_judgement_text(const Json *judgement,
+                           Text *out);   // `judge`: check table, every reason, sentence
 
-// -- what is live. Records are oldest first, as registry_history gives them; text and JSON show the newest first.
+// -- what is live; records are oldest first, as registry_history gives them, and shown newest first. JSON: {
+// schema "fedgate.current/1", version kind since seq run hold } and { schema "fedgate.history/1", moves [] }
 void report_current_text(const PointerRecord *record_or_null, const HoldState *hold, Text *out);
-Json *report_current_json(const PointerRecord *record_or_null, const HoldState *hold);   // { schema "fedgate.current/1", version kind since seq hold }
+Json *report_current_json(const PointerRecord *record_or_null, const HoldState *hold);
 void report_history_text(const PointerRecord *records, size_t count, Text *out);
-Json *report_history_json(const PointerRecord *records, size_t count);   // { schema "fedgate.history/1", moves [] }
+Json *report_history_json(const PointerRecord *records, size_t count);
 
-// -- `status`: 0 OK promoted or passed; 1 WARNING refused, inconclusive, hold; 2 CRITICAL reverted, failed, inconsistent, or no
-// verdict newer than max_age; 3 UNKNOWN: a verdict that cannot be read. One line "FEDGATE OK - ..." with newline.
-int report_status(const Json *verdict_or_null, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns, Text *out);
+// -- `status`: 0 OK promoted or passed; 1 WARNING refused, inconclusive, hold; 2 CRITICAL reverted, failed,
+// inconsistent, or no verdict newer than max_age; 3 UNKNOWN: a verdict that cannot be read. One line with
+// newline.
+int report_status(const Json *verdict_or_null, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns,
+                  Text *out);
 
 // -- failure modes of the check table
 void report_failures_text(Text *out);       // `config failures`
 void report_failures_markdown(Text *out);   // ops/runbook.md
 Json *report_failures_json(void);           // { schema "fedgate.failures/1", failures [] }
 
-// -- progress of a running night: one line of at most 79 columns without newline. Keys of progress.json, all optional:
-// night_step (name), night_step_number, night_steps; step, planned_steps, epoch, train_loss, validation_loss, wait_ratio,
-// hidden_ratio, samples_per_second (as in TrainProgress); forecast_end, deadline (RFC 3339); outcome once the night ended.
+// -- progress of a running night: one line of at most 79 columns without newline. Keys of progress.json, all
+// optional: night_step (name), night_step_number, night_steps; step, planned_steps, train_loss,
+// validation_loss, wait_ratio (as in TrainProgress); forecast_end, deadline (RFC 3339); outcome once the
+// night ended.
 void report_progress(const Json *progress, Text *out);
 
 #endif

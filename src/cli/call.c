@@ -48,7 +48,8 @@ static bool holds_migrations(const char *directory)
     return found;
 }
 
-// FEDGATE_SHARE, then the installed place beside the program, then the source tree the program was built inside.
+// FEDGATE_SHARE, then the installed place beside the program, then the source tree the program was built
+// inside.
 bool share_migrations(char *ret_directory, Error *error)
 {
     const char *share = getenv("FEDGATE_SHARE");
@@ -57,7 +58,8 @@ bool share_migrations(char *ret_directory, Error *error)
             return false;
         if (holds_migrations(ret_directory))
             return true;
-        return FAIL(error, ERROR_UNAVAILABLE, 0, "folder '%s' of FEDGATE_SHARE holds no migrations", ret_directory);
+        return FAIL(error, ERROR_UNAVAILABLE, 0, "folder '%s' of FEDGATE_SHARE holds no migrations",
+                    ret_directory);
     }
     char program[FILE_PATH_SIZE];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -65,7 +67,8 @@ bool share_migrations(char *ret_directory, Error *error)
     bool installed = true;
     for (char *slash = strrchr(program, '/'); slash; slash = strrchr(program, '/')) {
         *slash = '\0';
-        if (!file_join(ret_directory, program, installed ? "../share/fedgate/migrations" : "migrations", error))
+        if (!file_join(ret_directory, program, installed ? "../share/fedgate/migrations" : "migrations",
+                       error))
             return false;
         if (holds_migrations(ret_directory))
             return true;
@@ -99,7 +102,8 @@ bool parse_duration(const char *text, int64_t *ret_ns, Error *error)
             return true;
         }
     }
-    return FAIL(error, ERROR_USAGE, 0, "not a duration: '%s', wanted one such as 90s, 15min, 26h or 2d", text);
+    return FAIL(error, ERROR_USAGE, 0, "not a duration: '%s', wanted one such as 90s, 15min, 26h or 2d",
+                text);
 }
 
 static bool parse_local(const char *text, const char *zone, int64_t *ret_wall_ns, Error *error)

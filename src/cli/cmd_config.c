@@ -47,7 +47,8 @@ static bool check(const Invocation *call, Error *error)
         json_put_text(object, "policy_digest", hex);
         output_json(object);
     } else if (!call->quiet) {
-        text_add_format(&text, "valid: %s, policy %.16s\n", *config_path(config) ? config_path(config) : "defaults", hex);
+        text_add_format(&text, "valid: %s, policy %.16s\n",
+                        *config_path(config) ? config_path(config) : "defaults", hex);
         output_text(&text);
     }
     return true;
@@ -93,6 +94,7 @@ bool cmd_config(const Invocation *call, int *ret_exit, Error *error)
         names[i] = actions[i].name;
     }
     const char *nearest = text_nearest(call->arguments[0], names, ACTION_COUNT);
-    (void)FAIL(error, ERROR_USAGE, 0, "unknown: 'config %s', known are %s", call->arguments[0], call->command->usage);
+    (void)FAIL(error, ERROR_USAGE, 0, "unknown: 'config %s', known are %s", call->arguments[0],
+               call->command->usage);
     return nearest ? error_hint(error, "Did you mean 'config %s'?", nearest) : false;
 }

@@ -22,7 +22,8 @@ bool cmd_current(const Invocation *call, int *ret_exit, Error *error)
     PointerRecord record;
     HoldState hold;
     bool any;
-    if (!registry || !registry_current(registry, &any, &record, error) || !registry_hold_state(registry, &hold, error))
+    if (!registry || !registry_current(registry, &any, &record, error) ||
+        !registry_hold_state(registry, &hold, error))
         return false;
     print_live(call, any ? &record : NULL, &hold);
     return true;
@@ -33,7 +34,8 @@ bool cmd_at(const Invocation *call, int *ret_exit, Error *error)
     *ret_exit = 0;
     char when[64];
     bool two = call->argument_count > 1;
-    if (!text_print(when, sizeof when, "%s%s%s", call->arguments[0], two ? " " : "", two ? call->arguments[1] : ""))
+    if (!text_print(when, sizeof when, "%s%s%s", call->arguments[0], two ? " " : "",
+                    two ? call->arguments[1] : ""))
         return FAIL(error, ERROR_USAGE, 0, "not a time: '%s'", call->arguments[0]);
     int64_t wall_ns;
     if (!clock_parse(when, &wall_ns)) {   // only a local time needs the configuration and its zone

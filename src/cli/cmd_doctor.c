@@ -1,7 +1,8 @@
-// cmd_doctor - `fedgate doctor`: looks at everything a night needs and says what to do; changes nothing but starting the database.
+// cmd_doctor - `fedgate doctor`: looks at everything a night needs and says what to do; changes nothing but
+// starting the database.
 //
-// Every check is one row. A check that fails names the exit code it stands for: 78 configuration, 69 something is missing; the
-// whole ends with the code of the first failure, 0 with warnings only.
+// Every check is one row. A check that fails names the exit code it stands for: 78 configuration, 69
+// something is missing; the whole ends with the code of the first failure, 0 with warnings only.
 #include "cli.h"
 #include <errno.h>
 #include <fedgate/compute.h>
@@ -57,7 +58,8 @@ static void check_config(Ward *ward, Diagnosis *ret)
 {
     Error error = ERROR_INIT;
     ward->config = call_config(ward->call, &error);
-    if (!ward->config || !config_check_needed(ward->config, &error) || !gate_check_policy(ward->config, &error)) {
+    if (!ward->config || !config_check_needed(ward->config, &error) ||
+        !gate_check_policy(ward->config, &error)) {
         say_error(ret, &error);
         return;
     }
@@ -77,7 +79,8 @@ static void check_owner(Ward *ward, Diagnosis *ret)
     const char *owner = config_text(ward->config, "owner");
     text_add_format(&ret->what, "owner %s", *owner ? owner : "as recorded in the home");
     if (!registry_duty_separated(ward->registry, owner))
-        say(ret, LEVEL_WARN, "Separation of duty is off: run nights under an account that is not the owner's.");
+        say(ret, LEVEL_WARN,
+            "Separation of duty is off: run nights under an account that is not the owner's.");
 }
 
 static void check_disk(Ward *ward, Diagnosis *ret)
@@ -106,7 +109,8 @@ static void check_zone(Ward *ward, Diagnosis *ret)
         say_error(ret, &error);
         return;
     }
-    text_add_format(&ret->what, "deadline %s %s", config_text(ward->config, "window.deadline"), *zone ? zone : "(the system's zone)");
+    text_add_format(&ret->what, "deadline %s %s", config_text(ward->config, "window.deadline"),
+                    *zone ? zone : "(the system's zone)");
 }
 
 static void check_data(Ward *ward, Diagnosis *ret)
@@ -124,13 +128,15 @@ static void check_data(Ward *ward, Diagnosis *ret)
             char path[FILE_PATH_SIZE];
             Error error = ERROR_INIT;
             uint64_t bytes;
-            bool joined = *directory ? file_join(path, directory, name, &error) : text_copy(path, sizeof path, name);
+            bool joined =
+                *directory ? file_join(path, directory, name, &error) : text_copy(path, sizeof path, name);
             if (!joined || !file_size(path, &bytes, &error)) {
                 if (error.kind == ERROR_NONE)
                     (void)FAIL(&error, ERROR_CONFIG, 0, "path of data file '%.60s' is too long", name);
                 say_error(ret, &error);
                 ret->exit_code = error_exit_code(ERROR_CONFIG);
-                text_add(&ret->advice, "Name existing files in data.train and data.test, their folder in data.directory.");
+                text_add(&ret->advice,
+                         "Name existing files in data.train and data.test, their folder in data.directory.");
                 return;
             }
         }
@@ -146,7 +152,8 @@ static void check_device(Ward *ward, Diagnosis *ret)
     Error error = ERROR_INIT;
     OWNED(Ledger, ledger_free) *ledger = ledger_new();
     OWNED(Device, device_close) *device =
-        device_open(config_text(ward->config, "device.backend"), (int)config_integer(ward->config, "device.threads"), clock_real(), ledger, &error);
+        device_open(config_text(ward->config, "device.backend"),
+                    (int)config_integer(ward->config, "device.threads"), clock_real(), ledger, &error);
     if (!device) {
         say_error(ret, &error);
         return;
@@ -182,10 +189,11 @@ static void check_migrations(Ward *ward, Diagnosis *ret)
         text_add(&ret->what, "schema up to date");
 }
 
-static const struct { const char *name; void (*look)(Ward *, Diagnosis *); } checks[] = {
-    {"home", check_home},     {"config", check_config},     {"owner", check_owner},       {"disk", check_disk},
-    {"zone", check_zone},     {"data", check_data},         {"device", check_device},     {"database", check_database},
-    {"migrations", check_migrations},
+static const struct { const char *name; void (*look)(Ward *, Diagnosis *);
+} checks[] = {
+    {"home", check_home},     {"config", check_config},     {"owner", check_owner},
+    {"disk", check_disk},     {"zone", check_zone},         {"data", check_data},
+    {"device", check_device}, {"database", check_database}, {"migrations", check_migrations},
 };
 
 static void print_diagnosis(const Invocation *call, const char *name, const Diagnosis *diagnosis, Json *rows)
@@ -204,7 +212,8 @@ static void print_diagnosis(const Invocation *call, const char *name, const Diag
     SCOPED_TEXT line;
     text_init(&line, 16384);
     text_add_format(&line, "%-4s  %-10s  %s\n", level_words[diagnosis->level], name,
-                    diagnosis->level == LEVEL_SKIP ? "needs what failed above" : text_string(&diagnosis->what));
+                    diagnosis->level == LEVEL_SKIP ? "needs what failed above"
+                                                   : text_string(&diagnosis->what));
     if (diagnosis->advice.length)
         text_add_format(&line, "                  %s\n", text_string(&diagnosis->advice));
     output_text(&line);

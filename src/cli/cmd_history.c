@@ -1,4 +1,5 @@
-// cmd_history - `fedgate history`: every move, newest first; a broken chain is 13 and names the first record that differs.
+// cmd_history - `fedgate history`: every move, newest first; a broken chain is 13 and names the first record
+// that differs.
 #include "cli.h"
 #include <fedgate/report.h>
 #include <stdlib.h>

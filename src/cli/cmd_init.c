@@ -1,4 +1,5 @@
-// cmd_init - `fedgate init`: a home with folders, configuration, database and schema; completes what is missing.
+// cmd_init - `fedgate init`: a home with folders, configuration, database and schema; completes what is
+// missing.
 #include "cli.h"
 #include <fedgate/process.h>
 #include <fedgate/telemetry.h>
@@ -19,7 +20,8 @@ static bool place_config(const Invocation *call, const char *home, Text *done, E
         SCOPED_TEXT sample;
         text_init(&sample, 1u << 20);
         config_sample(&sample);
-        if (!text_ok(&sample, error) || !file_write_new(path, text_string(&sample), sample.length, 0640, error))
+        if (!text_ok(&sample, error) ||
+            !file_write_new(path, text_string(&sample), sample.length, 0640, error))
             return false;
     }
     text_add_format(done, "wrote  %s\n", path);
@@ -49,8 +51,8 @@ bool cmd_init(const Invocation *call, int *ret_exit, Error *error)
     gid_t gid;
     if (owner && !process_find_account(owner, &uid, &gid, error))
         return false;
-    // Read before anything is made: a configuration that is refused leaves no half-made home behind. One that is already
-    // in the home stays in force, whatever --config says.
+    // Read before anything is made: a configuration that is refused leaves no half-made home behind. One that
+    // is already in the home stays in force, whatever --config says.
     Invocation in_force = *call;
     char kept[FILE_PATH_SIZE];
     if (!file_join(kept, home, "fedgate.yaml", error))

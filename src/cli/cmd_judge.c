@@ -1,7 +1,8 @@
-// cmd_judge - `fedgate judge EVIDENCE...`: the judgement again, from files alone; the same evidence and policy, the same bytes.
+// cmd_judge - `fedgate judge EVIDENCE...`: the judgement again, from files alone; the same evidence and
+// policy, the same bytes.
 //
-// The policy is that of --config or the home's configuration, with --policy FILE over it. One evidence file gives the bare judgement as
-// JSON, several an array naming each file.
+// The policy is that of --config or the home's configuration, with --policy FILE over it. One evidence file
+// gives the bare judgement as JSON, several an array naming each file.
 #include "cli.h"
 #include <fedgate/gate.h>
 #include <fedgate/report.h>
@@ -40,7 +41,8 @@ static Json *judge_file(const char *path, const Config *policy, Error *error)
         return NULL;
     const char *schema = json_text_or(json_get(evidence, "schema"), "");
     if (!text_equal(schema, EVIDENCE_SCHEMA)) {
-        (void)FAIL(error, ERROR_DATA, 0, "file '%s' is not evidence: its schema is '%.60s', wanted '%s'", path, schema, EVIDENCE_SCHEMA);
+        (void)FAIL(error, ERROR_DATA, 0, "file '%s' is not evidence: its schema is '%.60s', wanted '%s'",
+                   path, schema, EVIDENCE_SCHEMA);
         return NULL;
     }
     return gate_judge(evidence, policy, JUDGE_EARLY);

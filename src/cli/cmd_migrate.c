@@ -1,4 +1,5 @@
-// cmd_migrate - `fedgate migrate`: the schema forward to this program's version; a newer one is 78 with nothing written.
+// cmd_migrate - `fedgate migrate`: the schema forward to this program's version; a newer one is 78 with
+// nothing written.
 #include "cli.h"
 #include <fedgate/telemetry.h>
 

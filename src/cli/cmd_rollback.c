@@ -1,4 +1,5 @@
-// cmd_rollback - `fedgate rollback`, `hold`, `unhold`: the owner's three commands; each needs the file system alone.
+// cmd_rollback - `fedgate rollback`, `hold`, `unhold`: the owner's three commands; each needs the file system
+// alone.
 #include "cli.h"
 #include <fedgate/report.h>
 
@@ -41,7 +42,8 @@ bool cmd_rollback(const Invocation *call, int *ret_exit, Error *error)
     OWNED(Registry, registry_close) *registry = NULL;
     return take_reason(call, &reason, error) && (registry = call_registry(call, error)) != NULL &&
            call_owner(call, registry, "rollback", owner, error) &&
-           registry_rollback(registry, owner, option_value(call, "to"), reason, &record, error) && print_state(call, registry, error);
+           registry_rollback(registry, owner, option_value(call, "to"), reason, &record, error) &&
+           print_state(call, registry, error);
 }
 
 bool cmd_hold(const Invocation *call, int *ret_exit, Error *error)
@@ -51,8 +53,8 @@ bool cmd_hold(const Invocation *call, int *ret_exit, Error *error)
     char owner[64];
     OWNED(Registry, registry_close) *registry = NULL;
     return take_reason(call, &reason, error) && (registry = call_registry(call, error)) != NULL &&
-           call_owner(call, registry, "hold", owner, error) && registry_hold(registry, owner, reason, error) &&
-           print_state(call, registry, error);
+           call_owner(call, registry, "hold", owner, error) &&
+           registry_hold(registry, owner, reason, error) && print_state(call, registry, error);
 }
 
 bool cmd_unhold(const Invocation *call, int *ret_exit, Error *error)
@@ -63,5 +65,6 @@ bool cmd_unhold(const Invocation *call, int *ret_exit, Error *error)
     OWNED(Registry, registry_close) *registry = NULL;
     return take_reason(call, &reason, error) && (registry = call_registry(call, error)) != NULL &&
            call_owner(call, registry, "unhold", owner, error) &&
-           registry_unhold(registry, owner, option_value(call, "unbar"), reason, error) && print_state(call, registry, error);
+           registry_unhold(registry, owner, option_value(call, "unbar"), reason, error) &&
+           print_state(call, registry, error);
 }

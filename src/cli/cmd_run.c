@@ -1,7 +1,7 @@
 // cmd_run - `fedgate run`: the night; verdict on stdout, its sentence as the last line on stderr.
 //
-// With --quiet nothing at all is printed when the night ended 0, so that cron mails only what needs a person; else the
-// verdict goes to stderr before the sentence.
+// With --quiet nothing at all is printed when the night ended 0, so that cron mails only what needs a person;
+// else the verdict goes to stderr before the sentence.
 #include "cli.h"
 #include <fedgate/gate.h>
 #include <fedgate/night.h>

@@ -1,4 +1,5 @@
-// cmd_status - `fedgate status`: one line and a Nagios exit code; what cannot be read is UNKNOWN (3), never an error code.
+// cmd_status - `fedgate status`: one line and a Nagios exit code; what cannot be read is UNKNOWN (3), never
+// an error code.
 #include "cli.h"
 #include <fedgate/report.h>
 

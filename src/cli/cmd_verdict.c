@@ -23,7 +23,8 @@ static Json *find_by_version(const char *home, const char *version, Error *error
         Error unreadable = ERROR_INIT;
         if (!text_print(name, sizeof name, "runs/%s/verdict.json", list.names[i - 1]))
             continue;
-        Json *verdict = read_verdict(home, name, &unreadable);   // a run without verdict was cut off: not this one
+        Json *verdict =
+            read_verdict(home, name, &unreadable);   // a run without verdict was cut off: not this one
         if (verdict && text_equal(json_text_or(json_get(verdict, "version"), ""), version))
             found = verdict;
         else
@@ -56,7 +57,8 @@ static Json *find_verdict(const char *home, const char *which, Error *error)
         (void)FAIL(error, ERROR_USAGE, 0, "path of home '%s' is too long", home);
         return NULL;
     }
-    return file_exists(name) ? json_read_file(name, VERDICT_BYTES, error) : find_by_version(home, which, error);
+    return file_exists(name) ? json_read_file(name, VERDICT_BYTES, error)
+                             : find_by_version(home, which, error);
 }
 
 bool cmd_verdict(const Invocation *call, int *ret_exit, Error *error)

@@ -12,7 +12,8 @@ bool cmd_verify(const Invocation *call, int *ret_exit, Error *error)
         return false;
     SCOPED_TEXT report;
     text_init(&report, 16u << 20);
-    if (!night_verify(config, home, call->argument_count ? call->arguments[0] : NULL, clock_real(), &report, ret_exit, error))
+    if (!night_verify(config, home, call->argument_count ? call->arguments[0] : NULL, clock_real(), &report,
+                      ret_exit, error))
         return false;
     if (call->json) {
         OWNED(Json, json_free) *object = json_make_object();

@@ -1,6 +1,7 @@
 // cmd_watch - `fedgate watch`: follows progress.json of the run that holds run.lock until the lock is free.
 //
-// Reads only. The lock's content is what its holder wrote for people; the run's id is found in it by its shape.
+// Reads only. The lock's content is what its holder wrote for people; the run's id is found in it by its
+// shape.
 #include "cli.h"
 #include <ctype.h>
 #include <fedgate/report.h>
@@ -35,7 +36,8 @@ static void describe(const char *home, const char *content, bool as_json, Text *
     char run[UUID_SIZE], path[FILE_PATH_SIZE];
     Error none = ERROR_INIT;
     OWNED(Json, json_free) *progress = NULL;
-    if (find_run(content, run) && text_print(path, sizeof path, "%s/runs/%s/progress.json", home, run) && file_exists(path))
+    if (find_run(content, run) && text_print(path, sizeof path, "%s/runs/%s/progress.json", home, run) &&
+        file_exists(path))
         progress = json_read_file(path, PROGRESS_BYTES, &none);
     if (!progress)
         progress = json_make_object();

@@ -3,54 +3,79 @@
 // Adding a command is adding a row here, its name to COMMAND_HANDLERS and a file cmd_<name>.c.
 #include "cli.h"
 
+// clang-format off
 const Command commands[] = {
-    {"init", "[--owner ACCOUNT]", "make a home: folders, configuration, database, migrations",
-     "With --config FILE that file becomes <home>/fedgate.yaml, else a commented sample does.\n"
-     "A configuration that is already there is kept. Can be repeated: what is missing is made.\n",
-     0, 0, {{"owner", "ACCOUNT", "account that alone may roll back, hold and unhold (default: this one)"}}, cmd_init},
-    {"run", "[--slot ID] [--retry] [--no-promote]", "the night: train, measure, judge, promote or refuse",
-     "Ends 0 promoted (or passed), 10 refused, 11 could not judge, 12 reverted, 13 inconsistent,\n"
-     "64 usage, 65 bad data, 69 unavailable, 70 our bug, 74 I/O, 75 busy, 77 not allowed, 78 configuration.\n"
-     "A refusal is a successful night of the gate: what was live stays live.\n",
-     0, 0, {{"slot", "ID", "judge under this slot (default: local date of the deadline)"},
-            {"retry", NULL, "judge a slot that was judged already once more"},
-            {"no-promote", NULL, "judge, but leave the pointer alone and the slot open"}}, cmd_run},
-    {"verdict", "[latest|RUN|VERSION]", "what was decided and why; reads files only", NULL, 0, 1, {{0}}, cmd_verdict},
-    {"status", "[--max-age 26h]", "one line for monitoring: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN", NULL,
-     0, 0, {{"max-age", "DURATION", "oldest verdict that is still good (default 26h)"}}, cmd_status},
-    {"current", "", "what is live now", NULL, 0, 0, {{0}}, cmd_current},
-    {"history", "", "every move: who, from, to, why; newest first", NULL, 0, 0, {{0}}, cmd_history},
-    {"at", "TIME", "what was live at that time",
-     "TIME is RFC 3339 (2026-11-30T04:00:00+01:00), or 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM' in window.zone.\n",
-     1, 2, {{0}}, cmd_at},
-    {"rollback", "[--to VERSION] --reason TEXT", "put an earlier release back and hold; the named owner only",
-     "Needs no database, network or GPU. Without --to: the last good release before this one, else the\n"
-     "named baseline. Bars the release it leaves, so that no night puts it back.\n",
-     0, 0, {{"to", "VERSION", "release that was live before, or the baseline"}, {"reason", "TEXT", "why; kept in the record"}}, cmd_rollback},
-    {"hold", "--reason TEXT", "stop promotions; nights still run and judge; owner only", NULL,
-     0, 0, {{"reason", "TEXT", "why; shown in every verdict"}}, cmd_hold},
-    {"unhold", "[--unbar VERSION] --reason TEXT", "allow promotions again; owner only",
-     "With --unbar only that release's bar is lifted and the hold stays.\n",
-     0, 0, {{"unbar", "VERSION", "lift the bar of this release"}, {"reason", "TEXT", "why; kept in the record"}}, cmd_unhold},
-    {"plan", "", "memory ledger, roofline and window of a night, with every substitution",
-     "Needs no home and no GPU. Ends 10 when the plan does not fit.\n", 0, 0, {{0}}, cmd_plan},
-    {"judge", "EVIDENCE... [--policy FILE]", "repeat judgements from stored evidence, perhaps with another policy",
-     "Ends 0 when all pass, 10 when one is refused, else 11. Late checks (telemetry, end) are left out.\n",
-     1, -1, {{"policy", "FILE", "take the judges' limits from this file"}}, cmd_judge},
-    {"verify", "[VERSION]", "hash releases again and walk the record of moves; 0 whole, 13 not", NULL, 0, 1, {{0}}, cmd_verify},
-    {"migrate", "", "bring the database schema to this program's version", NULL, 0, 0, {{0}}, cmd_migrate},
-    {"doctor", "", "look at home, configuration, owner, database, disk, data; say what to do", NULL, 0, 0, {{0}}, cmd_doctor},
-    {"watch", "[--once]", "follow a running night from another terminal", NULL,
-     0, 0, {{"once", NULL, "print one line and end"}}, cmd_watch},
-    {"config", "show|check|sample|failures|manual", "configuration: in force, valid, to start from; what can fail",
-     "show      every option with its value and where it came from\n"
-     "check     read it as a night would; 78 names file, line, value and limit\n"
-     "sample    a commented file with every option\n"
-     "failures  each check's failure mode, detector, owner, mitigation, stop (--markdown: the table of the runbook)\n"
-     "manual    every option as a Markdown table\n",
-     1, 1, {{"markdown", NULL, "failures as a Markdown table"}}, cmd_config},
-    {"help", "[COMMAND]", "this, or the help of a command", NULL, 0, 1, {{0}}, cmd_help},
+    {.name = "init", .usage = "[--owner ACCOUNT]", .handler = cmd_init,
+     .summary = "make a home: folders, configuration, database, migrations",
+     .more = "With --config FILE that file becomes <home>/fedgate.yaml, else a commented sample does.\n"
+             "A configuration that is already there is kept. Can be repeated: what is missing is made.\n",
+     .options = {{"owner", "ACCOUNT", "account that alone may roll back and hold (default: this one)"}}},
+    {.name = "run", .usage = "[--slot ID] [--retry] [--no-promote]", .handler = cmd_run,
+     .summary = "the night: train, measure, judge, promote or refuse",
+     .more = "Ends 0 promoted (or passed), 10 refused, 11 could not judge, 12 reverted, 13 inconsistent,\n"
+             "64 usage, 65 bad data, 69 unavailable, 70 our bug, 74 I/O, 75 busy, 77 not allowed,\n"
+             "78 configuration. A refusal is a successful night of the gate: what was live stays live.\n",
+     .options = {{"slot", "ID", "judge under this slot (default: local date of the deadline)"},
+                 {"retry", NULL, "judge a slot that was judged already once more"},
+                 {"no-promote", NULL, "judge, but leave the pointer alone and the slot open"}}},
+    {.name = "verdict", .usage = "[latest|RUN|VERSION]", .maximum = 1, .handler = cmd_verdict,
+     .summary = "what was decided and why; reads files only"},
+    {.name = "status", .usage = "[--max-age 26h]", .handler = cmd_status,
+     .summary = "one line for monitoring: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN",
+     .options = {{"max-age", "DURATION", "oldest verdict that is still good (default 26h)"}}},
+    {.name = "current", .usage = "", .handler = cmd_current,
+     .summary = "what is live now"},
+    {.name = "history", .usage = "", .handler = cmd_history,
+     .summary = "every move: who, from, to, why; newest first"},
+    {.name = "at", .usage = "TIME", .minimum = 1, .maximum = 2, .handler = cmd_at,
+     .summary = "what was live at that time",
+     .more = "TIME is RFC 3339 (2026-11-30T04:00:00+01:00), or 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM' in\n"
+             "window.zone.\n"},
+    {.name = "rollback", .usage = "[--to VERSION] --reason TEXT", .handler = cmd_rollback,
+     .summary = "put an earlier release back and hold; the named owner only",
+     .more = "Needs no database, network or GPU. Without --to: the last good release before this one, else\n"
+             "the named baseline. Bars the release it leaves, so that no night puts it back.\n",
+     .options = {{"to", "VERSION", "release that was live before, or the baseline"},
+                 {"reason", "TEXT", "why; kept in the record"}}},
+    {.name = "hold", .usage = "--reason TEXT", .handler = cmd_hold,
+     .summary = "stop promotions; nights still run and judge; owner only",
+     .options = {{"reason", "TEXT", "why; shown in every verdict"}}},
+    {.name = "unhold", .usage = "[--unbar VERSION] --reason TEXT", .handler = cmd_unhold,
+     .summary = "allow promotions again; owner only",
+     .more = "With --unbar only that release's bar is lifted and the hold stays.\n",
+     .options = {{"unbar", "VERSION", "lift the bar of this release"},
+                 {"reason", "TEXT", "why; kept in the record"}}},
+    {.name = "plan", .usage = "", .handler = cmd_plan,
+     .summary = "memory ledger, roofline and window of a night, with every substitution",
+     .more = "Needs no home and no GPU. Ends 10 when the plan does not fit.\n"},
+    {.name = "judge", .usage = "EVIDENCE... [--policy FILE]", .minimum = 1, .maximum = -1,
+     .handler = cmd_judge,
+     .summary = "repeat judgements from stored evidence, perhaps with another policy",
+     .more = "Ends 0 when all pass, 10 when one is refused, else 11. Late checks (telemetry, end of the\n"
+             "window) are left out.\n",
+     .options = {{"policy", "FILE", "take the judges' limits from this file"}}},
+    {.name = "verify", .usage = "[VERSION]", .maximum = 1, .handler = cmd_verify,
+     .summary = "hash releases again and walk the record of moves; 0 whole, 13 not"},
+    {.name = "migrate", .usage = "", .handler = cmd_migrate,
+     .summary = "bring the database schema to this program's version"},
+    {.name = "doctor", .usage = "", .handler = cmd_doctor,
+     .summary = "look at home, configuration, owner, database, disk, data; say what to do"},
+    {.name = "watch", .usage = "[--once]", .handler = cmd_watch,
+     .summary = "follow a running night from another terminal",
+     .options = {{"once", NULL, "print one line and end"}}},
+    {.name = "config", .usage = "show|check|sample|failures|manual", .minimum = 1, .maximum = 1,
+     .handler = cmd_config,
+     .summary = "configuration: in force, valid, to start from; what can fail",
+     .more = "show      every option with its value and where it came from\n"
+             "check     read it as a night would; 78 names file, line, value and limit\n"
+             "sample    a commented file with every option\n"
+             "failures  each check's failure mode, detector, owner, mitigation and stop condition\n"
+             "manual    every option as a Markdown table\n",
+     .options = {{"markdown", NULL, "failures as the table of ops/runbook.md"}}},
+    {.name = "help", .usage = "[COMMAND]", .maximum = 1, .handler = cmd_help,
+     .summary = "this, or the help of a command"},
 };
+// clang-format on
 
 const size_t command_count = sizeof commands / sizeof commands[0];
 

@@ -1,6 +1,8 @@
-// options - the command line: common options, those of the command's row, arguments; and the help made of the same rows.
+// options - the command line: common options, those of the command's row, arguments; and the help made of the
+// same rows.
 //
-// "--name value" and "--name=value" are one; "--" ends options; common options may stand before the command too.
+// "--name value" and "--name=value" are one; "--" ends options; common options may stand before the command
+// too.
 #include "cli.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,10 @@ static bool fail_unknown_option(const Command *command, const char *name, Error 
     const char *nearest = text_nearest(name, candidates, count);
     if (!command) {
         (void)FAIL(error, ERROR_USAGE, 0, "unknown option '--%s'", name);
-        return error_hint(error, nearest ? "Did you mean --%s?" : "Options of a command stand after it; try 'fedgate help'.", nearest);
+        return error_hint(error,
+                          nearest ? "Did you mean --%s?"
+                                  : "Options of a command stand after it; try 'fedgate help'.",
+                          nearest);
     }
     (void)FAIL(error, ERROR_USAGE, 0, "command '%s' has no option '--%s'", command->name, name);
     if (nearest)
@@ -116,8 +121,8 @@ static bool check_arguments(const Invocation *call, Error *error)
         return error_hint(error, "Try 'fedgate help %s'.", command->name);
     }
     if (command->maximum >= 0 && call->argument_count > (size_t)command->maximum)
-        return FAIL(error, ERROR_USAGE, 0, "command '%s' takes at most %d arguments, '%s' is one too many", command->name,
-                    command->maximum, call->arguments[command->maximum]);
+        return FAIL(error, ERROR_USAGE, 0, "command '%s' takes at most %d arguments, '%s' is one too many",
+                    command->name, command->maximum, call->arguments[command->maximum]);
     return true;
 }
 
@@ -176,13 +181,15 @@ static void add_option_line(const CommandOption *option, Text *out)
 {
     SCOPED_TEXT left;
     text_init(&left, 256);
-    text_add_format(&left, "--%s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
+    text_add_format(&left, "--%s%s%s", option->name, option->value ? " " : "",
+                    option->value ? option->value : "");
     text_add_format(out, "  %-20s %s\n", text_string(&left), option->sentence);
 }
 
 void help_program(Text *out)
 {
-    text_add(out, "fedgate: the nightly release gate of a trained model.\n\nusage: fedgate COMMAND [ARGUMENTS] [OPTIONS]\n\n");
+    text_add(out, "fedgate: the nightly release gate of a trained model.\n\nusage: fedgate COMMAND "
+                  "[ARGUMENTS] [OPTIONS]\n\n");
     for (size_t i = 0; i < command_count; i++)
         text_add_format(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
     text_add(out, "\nOptions of every command:\n");
@@ -193,7 +200,8 @@ void help_program(Text *out)
 
 void help_command(const Command *command, Text *out)
 {
-    text_add_format(out, "usage: fedgate %s%s%s\n\n%s\n", command->name, *command->usage ? " " : "", command->usage, command->summary);
+    text_add_format(out, "usage: fedgate %s%s%s\n\n%s\n", command->name, *command->usage ? " " : "",
+                    command->usage, command->summary);
     if (command->more)
         text_add_format(out, "\n%s", command->more);
     if (own_count(command) > 0) {

@@ -1,8 +1,9 @@
 // owner - whose word counts for hold, unhold and rollback.
 //
-// The account comes from <home>/fedgate.yaml alone: never from --config, --set or the environment, with which a caller
-// could name itself. A file the caller owns (or that others can write) could be a forgery too, so the account recorded in the
-// home at `init` must then agree. A configuration that cannot be read does not stop a rollback: the recorded account decides.
+// The account comes from <home>/fedgate.yaml alone: never from --config, --set or the environment, with which
+// a caller could name itself. A file the caller owns (or that others can write) could be a forgery too, so
+// the account recorded in the home at `init` must then agree. A configuration that cannot be read does not
+// stop a rollback: the recorded account decides.
 #include "cli.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,8 @@ static bool could_be_forged(const char *path)
     return (status.st_uid == getuid() && status.st_uid != 0) || (status.st_mode & S_IWOTH) != 0;
 }
 
-bool call_owner(const Invocation *call, const Registry *registry, const char *action, char ret_owner[static 64], Error *error)
+bool call_owner(const Invocation *call, const Registry *registry, const char *action,
+                char ret_owner[static 64], Error *error)
 {
     ret_owner[0] = '\0';
     char path[FILE_PATH_SIZE];
@@ -26,7 +28,9 @@ bool call_owner(const Invocation *call, const Registry *registry, const char *ac
         OWNED(Config, config_free) *config = config_load(path, NULL, 0, NULL, &broken);
         if (!config) {
             if (!call->quiet)
-                fprintf(stderr, "fedgate: ignoring the configuration, the account recorded in the home decides: %s\n", broken.message);
+                fprintf(stderr,
+                        "fedgate: ignoring the configuration, the account recorded in the home decides: %s\n",
+                        broken.message);
         } else if (!text_copy(ret_owner, 64, config_text(config, "owner"))) {
             return FAIL(error, ERROR_CONFIG, 0, "name of the owner in '%s' is longer than 63 bytes", path);
         }

@@ -1,4 +1,4 @@
-// failures - each check's failure mode with detector, owner, mitigation and stop condition, from the check table itself.
+// failures - each check's failure mode with detector, owner, mitigation and stop condition.
 #include "report_internal.h"
 
 // One row per column of a failure mode, so that text, Markdown and JSON cannot drift apart.

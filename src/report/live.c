@@ -21,8 +21,8 @@ void report_current_text(const PointerRecord *record, const HoldState *hold, Tex
         text_add_format(&line, "%s (%s) since %s", record->to, release_kind_name(record->to_kind), since);
         render_wrapped(out, "Live now:", 12, text_string(&line), 2);
         text_clear(&line);
-        text_add_format(&line, "%s #%lld by %s: %s", registry_move_name(record->kind), (long long)record->seq, record->actor,
-                        record->reason);
+        text_add_format(&line, "%s #%lld by %s: %s", registry_move_name(record->kind), (long long)record->seq,
+                        record->actor, record->reason);
         render_wrapped(out, "Moved by:", 12, text_string(&line), 4);
     } else {
         text_add(out, "Live now:   nothing yet\n");
@@ -77,8 +77,8 @@ void report_history_text(const PointerRecord *records, size_t count, Text *out)
         snprintf(label, sizeof label, "#%lld", (long long)record->seq);
         SCOPED_TEXT line;
         text_init(&line, 1024);
-        text_add_format(&line, "%-8s  %s  by %s (uid %lld)", registry_move_name(record->kind), when, record->actor,
-                        (long long)record->actor_uid);
+        text_add_format(&line, "%-8s  %s  by %s (uid %lld)", registry_move_name(record->kind), when,
+                        record->actor, (long long)record->actor_uid);
         render_wrapped(out, label, 6, text_string(&line), 1);
         render_wrapped(out, "", 6, *record->from ? record->from : "nothing", 1);
         text_clear(&line);
@@ -125,9 +125,11 @@ static void add_age(int64_t age_ns, Text *out)
         text_add_format(out, "%lld h", (long long)(minutes / 60));
 }
 
-int report_status(const Json *verdict, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns, Text *out)
+int report_status(const Json *verdict, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns,
+                  Text *out)
 {
-    // A clock set back by minutes is a fact of life; a verdict from further ahead says that one of the two is wrong.
+    // A clock set back by minutes is a fact of life; a verdict from further ahead says that one of the two is
+    // wrong.
     const int64_t ahead_ns = INT64_C(300) * 1000000000;
     int64_t ended_ns;
     SCOPED_TEXT line;
@@ -141,7 +143,8 @@ int report_status(const Json *verdict, const HoldState *hold, int64_t now_wall_n
         text_add(&line, "last verdict has no readable end");
     } else if (ended_ns > now_wall_ns + ahead_ns) {
         status = STATUS_UNKNOWN;
-        text_add_format(&line, "last verdict ended in the future: %s", json_text_or(json_get(verdict, "ended"), ""));
+        text_add_format(&line, "last verdict ended in the future: %s",
+                        json_text_or(json_get(verdict, "ended"), ""));
     } else {
         int64_t age_ns = now_wall_ns > ended_ns ? now_wall_ns - ended_ns : 0;
         status = status_of_outcome(json_text_or(json_get(verdict, "outcome"), ""));

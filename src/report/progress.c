@@ -1,4 +1,4 @@
-// progress - one line about a running night: step of the night, step of training, loss, wait, forecast against deadline.
+// progress - one line about a running night: steps, loss, wait, forecast against deadline.
 #include "report_internal.h"
 #include <math.h>
 
@@ -38,9 +38,11 @@ void report_progress(const Json *progress, Text *out)
     SCOPED_TEXT line;
     text_init(&line, 4096);
     if (json_is_integer(json_get(progress, "night_step_number")))
-        text_add_format(&line, "[%lld/%lld] ", (long long)json_integer_or(json_get(progress, "night_step_number"), 0),
+        text_add_format(&line, "[%lld/%lld] ",
+                        (long long)json_integer_or(json_get(progress, "night_step_number"), 0),
                         (long long)json_integer_or(json_get(progress, "night_steps"), 0));
-    text_add(&line, json_text_or(json_get(progress, "outcome"), json_text_or(json_get(progress, "night_step"), "starting")));
+    text_add(&line, json_text_or(json_get(progress, "outcome"),
+                                 json_text_or(json_get(progress, "night_step"), "starting")));
     if (!json_is_text(json_get(progress, "outcome")))
         add_training(progress, &line);
     char end[6], deadline[6];

@@ -1,4 +1,4 @@
-// render - the pieces every text is made of: cut and wrapped ASCII lines, figures, one row of the check table.
+// render - the pieces every text is made of: cut and wrapped lines, figures, a row of the check table.
 #include "report_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,10 @@ size_t render_count_lines(const Text *text)
 
 void render_bytes(double bytes, char ret_text[static FIGURE_SIZE])
 {
-    static const struct { double size; const char *unit; } scales[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+    static const struct {
+        double size;
+        const char *unit;
+    } scales[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
         if (fabs(bytes) >= scales[i].size) {
             snprintf(ret_text, FIGURE_SIZE, "%.4g %s", bytes / scales[i].size, scales[i].unit);
@@ -150,7 +153,8 @@ void render_check_row(const Json *check, Text *out)
     text_add_format(&row, "%-14s %9s   %9s", text_string(&cell), value, limit);
     if (!required)
         text_add(&row, "  optional");
-    else if (!render_check_passes(check) || text_equal(json_text_or(json_get(check, "outcome"), ""), "not_applicable")) {
+    else if (!render_check_passes(check) ||
+             text_equal(json_text_or(json_get(check, "outcome"), ""), "not_applicable")) {
         text_add(&row, "  ");
         size_t used = row.length;
         if (used < REPORT_COLUMNS)

@@ -1,7 +1,8 @@
 // verdict - the verdict as text (24 lines by 80) and as one sentence; the judgement table of `judge`.
 //
-// The order is that of the questions at 04:00: what happened, what is live, which check decided and by how much, the whole
-// table, what to type next and who. Lines are counted, never assumed: the table gives way by folding passing checks.
+// The order is that of the questions at 04:00: what happened, what is live, which check decided and by how
+// much, the whole table, what to type next and who. Lines are counted, never assumed: the table gives way by
+// folding passing checks.
 #include "report_internal.h"
 #include <ctype.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static size_t count_required_passes(const Json *checks)
 {
     size_t passes = 0;
     for (size_t i = 0; i < json_count(checks); i++)
-        passes += json_bool_or(json_get(json_at(checks, i), "required"), false) && render_check_passes(json_at(checks, i));
+        passes += json_bool_or(json_get(json_at(checks, i), "required"), false) &&
+                  render_check_passes(json_at(checks, i));
     return passes;
 }
 
@@ -35,7 +37,8 @@ static void add_title(const Json *verdict, Text *out)
     text_init(&title, 1024);
     for (const char *c = member_text(verdict, "outcome", "no outcome"); *c; c++)
         text_add_char(&title, (char)toupper((unsigned char)*c));
-    text_add_format(&title, "  %s  slot %s", member_text(verdict, "model", "?"), member_text(verdict, "slot", "?"));
+    text_add_format(&title, "  %s  slot %s", member_text(verdict, "model", "?"),
+                    member_text(verdict, "slot", "?"));
     render_cut(out, text_string(&title), REPORT_COLUMNS);
     text_add_char(out, '\n');
 }
@@ -71,7 +74,8 @@ static void add_decided(const Json *verdict, Text *out)
         char value[FIGURE_SIZE], limit[FIGURE_SIZE];
         render_figure(json_get(check, "value"), unit, value);
         render_figure(json_get(check, "limit"), unit, limit);
-        text_add_format(&line, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value, limit);
+        text_add_format(&line, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value,
+                        limit);
         if (*unit && !text_equal(unit, "bytes") && !text_equal(unit, "s"))
             text_add_format(&line, " %s", unit);
         if (json_is_integer(json_get(check, "n")) && json_integer_or(json_get(check, "n"), 0) > 0)
@@ -100,13 +104,15 @@ static void add_identity(const Json *verdict, Text *out)
 
 static void add_next(const Json *verdict, Text *out)
 {
-    if (json_is_bool(json_get(verdict, "duty_separated")) && !json_bool_or(json_get(verdict, "duty_separated"), true))
+    if (json_is_bool(json_get(verdict, "duty_separated")) &&
+        !json_bool_or(json_get(verdict, "duty_separated"), true))
         text_add(out, "Note:       owner and nightly account are one: separation of duty is off\n");
     const Json *next = json_get(verdict, "next");
     SCOPED_TEXT line;
     text_init(&line, 1024);
     const char *command = member_text(next, "command", "");
-    text_add_format(&line, "%s: %s", member_text(next, "who", "nobody"), *command ? command : "nothing to do");
+    text_add_format(&line, "%s: %s", member_text(next, "who", "nobody"),
+                    *command ? command : "nothing to do");
     render_wrapped(out, "Next:", LABEL, text_string(&line), 2);
 }
 
@@ -150,7 +156,8 @@ void report_verdict_text(const Json *verdict, Text *out)
     add_next(verdict, &tail);
     size_t used = render_count_lines(&head) + render_count_lines(&tail);
     text_add(out, text_string(&head));
-    add_table(json_get(verdict, "checks"), used < REPORT_VERDICT_LINES ? REPORT_VERDICT_LINES - used : 0, out);
+    add_table(json_get(verdict, "checks"), used < REPORT_VERDICT_LINES ? REPORT_VERDICT_LINES - used : 0,
+              out);
     text_add(out, text_string(&tail));
 }
 
@@ -158,8 +165,8 @@ void report_verdict_sentence(const Json *verdict, Text *out)
 {
     SCOPED_TEXT line;
     text_init(&line, 4096);
-    text_add_format(&line, "%s %s slot %s: ", member_text(verdict, "outcome", "no outcome"), member_text(verdict, "model", "?"),
-                    member_text(verdict, "slot", "?"));
+    text_add_format(&line, "%s %s slot %s: ", member_text(verdict, "outcome", "no outcome"),
+                    member_text(verdict, "model", "?"), member_text(verdict, "slot", "?"));
     const char *decided_by = member_text(verdict, "decided_by", NULL);
     const char *reason = member_text(verdict, "reason", "no reason given");
     if (decided_by && !text_starts_with(reason, decided_by))
@@ -184,7 +191,8 @@ void report_judgement_text(const Json *judgement, Text *out)
     const char *decided_by = member_text(judgement, "decided_by", NULL);
     SCOPED_TEXT line;
     text_init(&line, 4096);
-    text_add_format(&line, "%s%s%s: %s", member_text(judgement, "outcome", "no outcome"), decided_by ? ", decided by " : "",
-                    decided_by ? decided_by : "", member_text(judgement, "reason", "-"));
+    text_add_format(&line, "%s%s%s: %s", member_text(judgement, "outcome", "no outcome"),
+                    decided_by ? ", decided by " : "", decided_by ? decided_by : "",
+                    member_text(judgement, "reason", "-"));
     render_wrapped(out, "Judgement:", LABEL, text_string(&line), 8);
 }

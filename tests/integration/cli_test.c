@@ -1,5 +1,5 @@
-// cli - the program's surface: help, names it does not know, configurations, the plan of the brief, exit codes on an empty
-// home, and descriptors that are closed or full. No database, no device, no network.
+// cli - the program's surface: help, names it does not know, configurations, the plan of the brief, exit
+// codes on an empty home, and descriptors that are closed or full. No database, no device, no network.
 #include "support.h"
 #include <fcntl.h>
 #include <fedgate/config.h>
@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const command_names[] = {"init", "run",  "verdict", "status", "current", "history", "at",    "rollback", "hold",
-                                            "unhold", "plan", "judge",   "verify", "migrate", "doctor",  "watch", "config",   "help"};
+static const char *const command_names[] = {"init",   "run",      "verdict", "status", "current", "history",
+                                            "at",     "rollback", "hold",    "unhold", "plan",    "judge",
+                                            "verify", "migrate",  "doctor",  "watch",  "config",  "help"};
 enum { COMMAND_COUNT = sizeof command_names / sizeof command_names[0] };
 
 static const char *const bad_folder = FEDGATE_SOURCE_DIR "/fixtures/configs/bad";
@@ -28,7 +29,8 @@ START_TEST(help_lists_every_command_and_each_explains_itself)
     SUPPORT_RUN(&all, "help");
     ck_assert_int_eq(all.exit_code, 0);
     size_t listed = 0;
-    for (const char *line = text_string(&all.output); line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+    for (const char *line = text_string(&all.output); line;
+         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         listed += text_starts_with(line, "  ") && line[2] != '-' && line[2] != ' ';
     ck_assert_uint_eq(listed, COMMAND_COUNT);
     SCOPED_TEXT row;
@@ -43,7 +45,8 @@ START_TEST(help_lists_every_command_and_each_explains_itself)
     ck_assert_str_eq(text_string(&one.output), text_string(&other.output));
     text_clear(&row);
     text_add_format(&row, "usage: fedgate %s", command_names[_i]);
-    ck_assert_msg(text_starts_with(text_string(&one.output), text_string(&row)), "%s", text_string(&one.output));
+    ck_assert_msg(text_starts_with(text_string(&one.output), text_string(&row)), "%s",
+                  text_string(&one.output));
     size_t column = 0;
     for (const char *c = text_string(&one.output); *c; c++) {
         column = *c == '\n' ? 0 : column + 1;
@@ -80,7 +83,8 @@ START_TEST(usage_errors_end_64_and_suggest_the_nearest_name)
 {
     SupportRun run;
     support_run(usage_rows[_i].arguments, &run);
-    ck_assert_msg(run.exit_code == 64, "%s ended %d: %s", usage_rows[_i].words, run.exit_code, text_string(&run.errors));
+    ck_assert_msg(run.exit_code == 64, "%s ended %d: %s", usage_rows[_i].words, run.exit_code,
+                  text_string(&run.errors));
     ck_assert_msg(text_starts_with(text_string(&run.errors), "fedgate: "), "%s", text_string(&run.errors));
     ck_assert_msg(says(&run.errors, usage_rows[_i].words), "%s", text_string(&run.errors));
     ck_assert_msg(says(&run.errors, usage_rows[_i].hint), "%s", text_string(&run.errors));
@@ -100,7 +104,8 @@ START_TEST(the_sample_is_a_valid_file_with_every_option)
     SUPPORT_RUN(&show, "config", "show", "--config", path);
     ck_assert_msg(show.exit_code == 0, "%s", text_string(&show.errors));
     for (size_t i = 0; i < config_option_count; i++)
-        ck_assert_msg(says(&show.output, config_options[i].name), "show leaves out %s", config_options[i].name);
+        ck_assert_msg(says(&show.output, config_options[i].name), "show leaves out %s",
+                      config_options[i].name);
     support_run_done(&sample);
     support_run_done(&show);
     support_folder_remove(folder);
@@ -120,7 +125,8 @@ START_TEST(a_flag_wins_over_the_environment_and_that_over_the_file)
     unsetenv("FEDGATE_SET_train__batch");
     ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
     Error error = ERROR_INIT;
-    OWNED(Json, json_free) *object = json_parse(text_string(&run.output), run.output.length, 1u << 20, &error);
+    OWNED(Json, json_free) *object =
+        json_parse(text_string(&run.output), run.output.length, 1u << 20, &error);
     ck_assert_msg(object != NULL, "%s", error.message);
     ck_assert_int_eq(json_integer_or(json_get(object, "train.epochs"), 0), 7);
     ck_assert_int_eq(json_integer_or(json_get(object, "train.batch"), 0), 128);
@@ -152,9 +158,10 @@ START_TEST(every_bad_configuration_is_78_with_file_and_line)
             continue;
         SupportRun run;
         SUPPORT_RUN(&run, "config", "check", "--config", support_path(bad_folder, list.names[i]));
-        ck_assert_msg(run.exit_code == 78, "%s ended %d: %s", list.names[i], run.exit_code, text_string(&run.errors));
-        ck_assert_msg(names_line(text_string(&run.errors), list.names[i]), "%s: no file and line in: %s", list.names[i],
+        ck_assert_msg(run.exit_code == 78, "%s ended %d: %s", list.names[i], run.exit_code,
                       text_string(&run.errors));
+        ck_assert_msg(names_line(text_string(&run.errors), list.names[i]), "%s: no file and line in: %s",
+                      list.names[i], text_string(&run.errors));
         ck_assert_uint_eq(run.output.length, 0);
         support_run_done(&run);
         tried++;
@@ -178,8 +185,10 @@ START_TEST(the_configurations_of_the_data_sets_are_valid)
 }
 END_TEST
 
-// The figures of the hand-checked tables; blanks are left out of the comparison, so that the layout may change.
-static const char *const plan_figures[] = {"21.6", "18.4", "54", "21.56", "21.90", "14.08", "4,194,304", "163,840", "25.6", "122.88", "206.25"};
+// The figures of the hand-checked tables; blanks are left out of the comparison, so that the layout may
+// change.
+static const char *const plan_figures[] = {"21.6",      "18.4",    "54",   "21.56",  "21.90", "14.08",
+                                           "4,194,304", "163,840", "25.6", "122.88", "206.25"};
 
 START_TEST(the_plan_prints_the_figures_a_reader_can_check)
 {
@@ -187,7 +196,8 @@ START_TEST(the_plan_prints_the_figures_a_reader_can_check)
     SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml");
     ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
     for (size_t i = 0; i < sizeof plan_figures / sizeof plan_figures[0]; i++)
-        ck_assert_msg(says(&run.output, plan_figures[i]), "the plan does not print %s:\n%s", plan_figures[i], text_string(&run.output));
+        ck_assert_msg(says(&run.output, plan_figures[i]), "the plan does not print %s:\n%s", plan_figures[i],
+                      text_string(&run.output));
     support_run_done(&run);
 }
 END_TEST
@@ -200,11 +210,13 @@ static const struct { const char *microbatch; int exit_code; const char *figures
 START_TEST(the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_fit)
 {
     SupportRun run;
-    SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml", "--set", microbatch_rows[_i].microbatch);
-    ck_assert_msg(run.exit_code == microbatch_rows[_i].exit_code, "ended %d: %s", run.exit_code, text_string(&run.errors));
+    SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml", "--set",
+                microbatch_rows[_i].microbatch);
+    ck_assert_msg(run.exit_code == microbatch_rows[_i].exit_code, "ended %d: %s", run.exit_code,
+                  text_string(&run.errors));
     for (size_t i = 0; microbatch_rows[_i].figures[i]; i++)
-        ck_assert_msg(says(&run.output, microbatch_rows[_i].figures[i]), "the plan does not print %s:\n%s", microbatch_rows[_i].figures[i],
-                      text_string(&run.output));
+        ck_assert_msg(says(&run.output, microbatch_rows[_i].figures[i]), "the plan does not print %s:\n%s",
+                      microbatch_rows[_i].figures[i], text_string(&run.output));
     support_run_done(&run);
 }
 END_TEST
@@ -242,8 +254,8 @@ START_TEST(an_empty_home_has_an_answer_to_every_question)
     SupportRun run;
     support_run(empty_rows[_i].arguments, &run);
     unsetenv("FEDGATE_HOME");
-    ck_assert_msg(run.exit_code == empty_rows[_i].exit_code, "%s ended %d: %s%s", empty_rows[_i].arguments[0], run.exit_code,
-                  text_string(&run.output), text_string(&run.errors));
+    ck_assert_msg(run.exit_code == empty_rows[_i].exit_code, "%s ended %d: %s%s", empty_rows[_i].arguments[0],
+                  run.exit_code, text_string(&run.output), text_string(&run.errors));
     ck_assert_msg(says(&run.output, empty_rows[_i].output), "%s", text_string(&run.output));
     ck_assert_msg(says(&run.errors, empty_rows[_i].errors), "%s", text_string(&run.errors));
     support_run_done(&run);
@@ -279,10 +291,12 @@ START_TEST(hold_and_unhold_show_in_current_and_need_the_owner)
     SUPPORT_RUN(&run, "current", "--home", home);
     ck_assert(says(&run.output, "looking"));
     support_run_done(&run);
-    // Another account named by the home's own configuration: neither flag nor another file makes the caller the owner.
+    // Another account named by the home's own configuration: neither flag nor another file makes the caller
+    // the owner.
     support_write(support_path(home, "fedgate.yaml"), "owner: nobody\n");
     support_write(support_path(folder, "mine.yaml"), "owner: root\n");
-    SUPPORT_RUN(&run, "unhold", "--home", home, "--reason", "mine", "--config", support_path(folder, "mine.yaml"), "--set", "owner=root");
+    SUPPORT_RUN(&run, "unhold", "--home", home, "--reason", "mine", "--config",
+                support_path(folder, "mine.yaml"), "--set", "owner=root");
     ck_assert_msg(run.exit_code == 77, "ended %d: %s", run.exit_code, text_string(&run.errors));
     support_run_done(&run);
     // A configuration that cannot be read does not stop the owner recorded in the home.
@@ -326,7 +340,8 @@ static int run_with(const char *output_path, bool close_all, const char *const *
 
 START_TEST(closed_descriptors_break_nothing)
 {
-    static const char *const help[] = {"help", NULL}, *const sample[] = {"config", "sample", NULL}, *const wrong[] = {"wrong", NULL};
+    static const char *const help[] = {"help", NULL}, *const sample[] = {"config", "sample", NULL},
+                             *const wrong[] = {"wrong", NULL};
     ck_assert_int_eq(run_with(NULL, false, help), 0);
     ck_assert_int_eq(run_with(NULL, true, sample), 0);
     ck_assert_int_eq(run_with(NULL, true, wrong), 64);
@@ -354,7 +369,8 @@ START_TEST(the_runbook_holds_the_table_of_failure_modes)
     ck_assert_uint_gt(run.output.length, 1000);
     SCOPED_TEXT runbook;
     text_init(&runbook, 1u << 20);
-    ck_assert_msg(strstr(support_read(FEDGATE_SOURCE_DIR "/ops/runbook.md", &runbook), text_string(&run.output)) != NULL,
+    ck_assert_msg(strstr(support_read(FEDGATE_SOURCE_DIR "/ops/runbook.md", &runbook),
+                         text_string(&run.output)) != NULL,
                   "ops/runbook.md does not hold what 'fedgate config failures --markdown' prints");
     support_run_done(&run);
 }
@@ -376,14 +392,16 @@ static Suite *suite(void)
     TCase *t = tcase_create("surface");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, help_lists_every_command_and_each_explains_itself, 0, COMMAND_COUNT);
-    tcase_add_loop_test(t, usage_errors_end_64_and_suggest_the_nearest_name, 0, sizeof usage_rows / sizeof usage_rows[0]);
+    tcase_add_loop_test(t, usage_errors_end_64_and_suggest_the_nearest_name, 0,
+                        sizeof usage_rows / sizeof usage_rows[0]);
     tcase_add_test(t, the_sample_is_a_valid_file_with_every_option);
     tcase_add_test(t, a_flag_wins_over_the_environment_and_that_over_the_file);
     tcase_add_test(t, every_bad_configuration_is_78_with_file_and_line);
     tcase_add_loop_test(t, the_configurations_of_the_data_sets_are_valid, 0, 4);
     tcase_add_test(t, the_plan_prints_the_figures_a_reader_can_check);
     tcase_add_loop_test(t, the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_fit, 0, 2);
-    tcase_add_loop_test(t, an_empty_home_has_an_answer_to_every_question, 0, sizeof empty_rows / sizeof empty_rows[0]);
+    tcase_add_loop_test(t, an_empty_home_has_an_answer_to_every_question, 0,
+                        sizeof empty_rows / sizeof empty_rows[0]);
     tcase_add_test(t, what_is_not_a_home_is_78_and_status_unknown);
     tcase_add_test(t, hold_and_unhold_show_in_current_and_need_the_owner);
     tcase_add_test(t, closed_descriptors_break_nothing);

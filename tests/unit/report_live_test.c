@@ -20,7 +20,13 @@ static Json *make_verdict(const char *outcome, int64_t ended_ns)
     return verdict;
 }
 
-static const struct { const char *outcome; int64_t age_hours; bool held; int status; const char *words; } status_rows[] = {
+static const struct {
+    const char *outcome;
+    int64_t age_hours;
+    bool held;
+    int status;
+    const char *words;
+} status_rows[] = {
     {"promoted", 1, false, 0, "FEDGATE OK - promoted"},
     {"passed", 1, false, 0, "FEDGATE OK - passed"},
     {"promoted", 1, true, 1, "FEDGATE WARNING - on hold by root (rest)"},
@@ -40,7 +46,8 @@ enum { STATUS_ROWS = sizeof status_rows / sizeof status_rows[0] };
 START_TEST(status_follows_outcome_age_and_hold)
 {
     HoldState hold = {.held = status_rows[_i].held, .reason = "rest", .who = "root"};
-    OWNED(Json, json_free) *verdict = make_verdict(status_rows[_i].outcome, now_ns - status_rows[_i].age_hours * hour_ns);
+    OWNED(Json, json_free) *verdict =
+        make_verdict(status_rows[_i].outcome, now_ns - status_rows[_i].age_hours * hour_ns);
     SCOPED_TEXT line;
     text_init(&line, 8192);
     ck_assert_int_eq(report_status(verdict, &hold, now_ns, 26 * hour_ns, &line), status_rows[_i].status);
@@ -63,7 +70,12 @@ END_TEST
 
 static PointerRecord make_record(int64_t seq, MoveKind kind, const char *from, const char *to)
 {
-    PointerRecord record = {.seq = seq, .previous = seq - 1, .kind = kind, .to_kind = RELEASE_MODEL, .actor_uid = 7, .wall_ns = now_ns + seq * hour_ns};
+    PointerRecord record = {.seq = seq,
+                            .previous = seq - 1,
+                            .kind = kind,
+                            .to_kind = RELEASE_MODEL,
+                            .actor_uid = 7,
+                            .wall_ns = now_ns + seq * hour_ns};
     ck_assert(text_copy(record.from, sizeof record.from, from));
     ck_assert(text_copy(record.to, sizeof record.to, to));
     ck_assert(text_copy(record.actor, sizeof record.actor, "night\033er"));
@@ -137,7 +149,8 @@ START_TEST(progress_is_one_short_line)
     SCOPED_TEXT line;
     text_init(&line, 8192);
     report_progress(progress, &line);
-    ck_assert_str_eq(text_string(&line), "[7/12] train  step 1200/4800  loss 0.3123  wait 1.2%  end 03:12  by 06:00");
+    ck_assert_str_eq(text_string(&line),
+                     "[7/12] train  step 1200/4800  loss 0.3123  wait 1.2%  end 03:12  by 06:00");
     json_put_text(progress, "outcome", "promoted");
     text_clear(&line);
     report_progress(progress, &line);
@@ -162,7 +175,8 @@ START_TEST(every_check_names_its_failure_mode)
     for (size_t i = 0; i < gate_check_count; i++) {
         static const char *const keys[] = {"mode", "detector", "owner", "mitigation", "stop", "question"};
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-            ck_assert_msg(strlen(json_text_or(json_get(json_at(rows, i), keys[k]), "")) > 2, "check %s has no %s", gate_checks[i].name, keys[k]);
+            ck_assert_msg(strlen(json_text_or(json_get(json_at(rows, i), keys[k]), "")) > 2,
+                          "check %s has no %s", gate_checks[i].name, keys[k]);
         ck_assert_ptr_nonnull(strstr(text_string(&text), gate_checks[i].name));
         ck_assert_ptr_nonnull(strstr(text_string(&table), gate_checks[i].name));
     }

@@ -1,12 +1,14 @@
-// report_verdict - the verdict in 24 lines of 79 ASCII columns whatever is in it, its sentence, the judgement table.
+// report_verdict - the verdict in 24 lines of 79 ASCII columns whatever is in it, its sentence, the judgement
+// table.
 #include "support.h"
 #include <fedgate/report.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"overlap", "fed",     "closure", "plausible", "memory", "parity",  "determinism", "window",
-                                    "quality", "input",   "cost",    "latency",   "rubric", "distribution", "telemetry", "extra"};
+static const char *const names[] = {
+    "overlap", "fed",   "closure", "plausible", "memory", "parity",       "determinism", "window",
+    "quality", "input", "cost",    "latency",   "rubric", "distribution", "telemetry",   "extra"};
 
 static Json *make_check(const char *name, const char *outcome, double value, double limit, const char *reason)
 {
@@ -29,7 +31,8 @@ static Json *make_check(const char *name, const char *outcome, double value, dou
 
 static Json *make_verdict(const char *outcome, const char *decided_by, size_t checks, size_t failing)
 {
-    Json *verdict = json_make_object(), *array = json_make_array(), *current = json_make_object(), *next = json_make_object();
+    Json *verdict = json_make_object(), *array = json_make_array(), *current = json_make_object(),
+         *next = json_make_object();
     json_put_text(verdict, "schema", "fedgate.verdict/1");
     json_put_text(verdict, "model", "adult");
     json_put_text(verdict, "slot", "2026-11-30");
@@ -44,8 +47,9 @@ static Json *make_verdict(const char *outcome, const char *decided_by, size_t ch
     json_put(verdict, "current", current);
     json_put_text(verdict, "previous_good", "adult-fedcba9876543210");
     for (size_t i = 0; i < checks; i++)
-        json_add(array, i < failing ? make_check(names[i], "fail", 0.31, 0.8, "31 % of copy time hidden, 80 % wanted")
-                                    : make_check(names[i], "pass", 0.97, 0.8, "fine"));
+        json_add(array, i < failing
+                            ? make_check(names[i], "fail", 0.31, 0.8, "31 % of copy time hidden, 80 % wanted")
+                            : make_check(names[i], "pass", 0.97, 0.8, "fine"));
     json_put(verdict, "checks", array);
     json_put_text(next, "who", "ML engineer");
     json_put_text(next, "command", "fedgate verdict latest --format json");
@@ -81,9 +85,12 @@ START_TEST(a_refusal_answers_the_questions_in_order)
     SCOPED_TEXT text;
     const char *out = render(verdict, &text);
     check_shape(out, REPORT_VERDICT_LINES);
-    ck_assert(text_starts_with(out, "REFUSED  adult  slot 2026-11-30\nLive now:   adult-0123456789abcdef (baseline) since 2026-11-29 04:12 +01:00\n"));
-    static const char *const order[] = {"Live now:", "Last good:", "Decided by: overlap fail, value 0.31, limit 0.8 ratio, n 160",
-                                        "Because:", "CHECK", "! overlap", "Candidate:", "Ended:", "Next:       ML engineer: fedgate verdict"};
+    ck_assert(text_starts_with(out, "REFUSED  adult  slot 2026-11-30\nLive now:   adult-0123456789abcdef "
+                                    "(baseline) since 2026-11-29 04:12 +01:00\n"));
+    static const char *const order[] = {
+        "Live now:",  "Last good:", "Decided by: overlap fail, value 0.31, limit 0.8 ratio, n 160",
+        "Because:",   "CHECK",      "! overlap",
+        "Candidate:", "Ended:",     "Next:       ML engineer: fedgate verdict"};
     const char *from = out;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         const char *found = strstr(from, order[i]);
@@ -134,7 +141,8 @@ START_TEST(a_label_cannot_break_a_line_or_move_the_cursor)
     for (int i = 0; i < 5000; i++)
         hostile[i] = "\033[2J\r\nx \t"[i % 9];
     hostile[5000] = '\0';
-    static const char *const keys[] = {"model", "slot", "run", "version", "reason", "previous_good", "ended", "deadline", "decided_by"};
+    static const char *const keys[] = {"model",         "slot",  "run",      "version",   "reason",
+                                       "previous_good", "ended", "deadline", "decided_by"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         json_put_text(verdict, keys[i], hostile);
     Json *checks = json_make_array();
@@ -183,8 +191,10 @@ START_TEST(figures_carry_bytes_seconds_and_what_is_not_a_number)
 {
     OWNED(Json, json_free) *verdict = make_verdict("refused", "memory", 0, 0);
     Json *checks = json_make_array();
-    Json *memory = make_check("memory", "fail", 24.96e9, 21.6e9, "too much"), *window = make_check("window", "pass", 12.5, 60, "");
-    Json *quality = make_check("quality", "fail", 0, 0.001, "loss is not a number"), *fed = make_check("fed", "not_measured", NAN, NAN, "no steps");
+    Json *memory = make_check("memory", "fail", 24.96e9, 21.6e9, "too much"),
+         *window = make_check("window", "pass", 12.5, 60, "");
+    Json *quality = make_check("quality", "fail", 0, 0.001, "loss is not a number"),
+         *fed = make_check("fed", "not_measured", NAN, NAN, "no steps");
     json_put_text(memory, "unit", "bytes");
     json_put_text(window, "unit", "s");
     json_put_text(quality, "value", "nan");
@@ -208,7 +218,8 @@ START_TEST(the_sentence_says_outcome_check_reason_and_what_is_live)
     SCOPED_TEXT text;
     text_init(&text, 8192);
     report_verdict_sentence(verdict, &text);
-    ck_assert_str_eq(text_string(&text), "refused adult slot 2026-11-30: overlap: 31 % of copy time hidden, 80 % wanted; live: adult-0123456789abcdef");
+    ck_assert_str_eq(text_string(&text), "refused adult slot 2026-11-30: overlap: 31 % of copy time hidden, "
+                                         "80 % wanted; live: adult-0123456789abcdef");
 }
 END_TEST
 
