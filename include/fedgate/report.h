@@ -16,11 +16,12 @@ enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 // does not pass never does. The sentence is one line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);
 void report_verdict_sentence(const Json *verdict, Text *out);
-void report_judgement_text(const Json *judgement,
-                           Text *out);   // `judge`: check table, every reason, sentence
+// `judge`: the check table, every reason that does not pass, the sentence.
+void report_judgement_text(const Json *judgement, Text *out);
 
-// -- what is live; records are oldest first, as registry_history gives them, and shown newest first. JSON: {
-// schema "fedgate.current/1", version kind since seq run hold } and { schema "fedgate.history/1", moves [] }
+// -- what is live. Records are oldest first, as registry_history gives them, and shown newest first.
+// JSON: { schema "fedgate.current/1", version kind since seq run hold },
+// { schema "fedgate.history/1", moves [] }
 void report_current_text(const PointerRecord *record_or_null, const HoldState *hold, Text *out);
 Json *report_current_json(const PointerRecord *record_or_null, const HoldState *hold);
 void report_history_text(const PointerRecord *records, size_t count, Text *out);

@@ -29,7 +29,7 @@ Config *call_config(const Invocation *call, Error *error)
 
 Registry *call_registry(const Invocation *call, Error *error)
 {
-    const char *home;
+    const char *home = NULL;
     if (!call_home(call, &home, error))
         return NULL;
     return registry_open(home, clock_real(), error);

@@ -25,7 +25,7 @@ static void print_verdict(const Invocation *call, const Json *verdict)
 
 bool cmd_run(const Invocation *call, int *ret_exit, Error *error)
 {
-    const char *home;
+    const char *home = NULL;
     if (!call_home(call, &home, error))
         return false;
     OWNED(Config, config_free) *config = call_config(call, error);

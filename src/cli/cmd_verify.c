@@ -4,7 +4,7 @@
 
 bool cmd_verify(const Invocation *call, int *ret_exit, Error *error)
 {
-    const char *home;
+    const char *home = NULL;
     if (!call_home(call, &home, error))
         return false;
     OWNED(Config, config_free) *config = call_config(call, error);
