@@ -17,7 +17,7 @@ static const char *const level_words[] = {"OK", "WARN", "FAIL", "SKIP"};
 
 typedef struct Ward {          // what the checks share; later ones use what earlier ones found
     const Invocation *call;
-    const char *home = NULL;
+    const char *home;
     Registry *registry;
     Config *config;
     Telemetry *telemetry;
