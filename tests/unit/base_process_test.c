@@ -133,6 +133,8 @@ START_TEST(what_cannot_be_started_is_said)
 {
     Error error = ERROR_INIT;
     ProcessResult result = {.exit_code = 42};
+    setenv("PATH", "/usr/bin:/bin",
+           1);   // a folder that may not be searched would turn "not found" into "denied"
     ProcessSpec spec = {.argv = (const char *const[]){"fedgate-no-such-program", NULL}};
     ASSERT_FAILS(process_run(&spec, &result, &error), &error, ERROR_UNAVAILABLE,
                  "could not start program 'fedgate-no-such-program': No such file");
