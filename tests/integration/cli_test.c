@@ -5,6 +5,7 @@
 #include <fedgate/config.h>
 #include <fedgate/file.h>
 #include <fedgate/gate.h>
+#include <fedgate/process.h>
 #include <fedgate/registry.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,12 +118,12 @@ START_TEST(a_flag_wins_over_the_environment_and_that_over_the_file)
     char *folder = support_folder_new();
     const char *path = support_path(folder, "own.yaml");
     support_write(path, "train:\n  epochs: 5\n  batch: 64\n  patience: 2\n");
-    setenv("FEDGATE_SET_train__epochs", "6", 1);
-    setenv("FEDGATE_SET_train__batch", "128", 1);
+    setenv("FEDGATE_SET_TRAIN__EPOCHS", "6", 1);
+    setenv("FEDGATE_SET_TRAIN__BATCH", "128", 1);
     SupportRun run;
     SUPPORT_RUN(&run, "config", "show", "--config", path, "--set", "train.epochs=7", "--format", "json");
-    unsetenv("FEDGATE_SET_train__epochs");
-    unsetenv("FEDGATE_SET_train__batch");
+    unsetenv("FEDGATE_SET_TRAIN__EPOCHS");
+    unsetenv("FEDGATE_SET_TRAIN__BATCH");
     ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
     Error error = ERROR_INIT;
     OWNED(Json, json_free) *object =
@@ -225,7 +226,7 @@ static char *empty_home(void)
 {
     char *folder = support_folder_new();
     Error error = ERROR_INIT;
-    ASSERT_OK(registry_create(support_path(folder, "home"), "", clock_real(), &error), &error);
+    ASSERT_OK(registry_create(support_path(folder, "home"), process_account(), clock_real(), &error), &error);
     return folder;
 }
 
