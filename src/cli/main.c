@@ -2,6 +2,7 @@
 #include "cli.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/compute.h>
 #include <fedgate/fault.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@ static void open_missing_descriptors(void)
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) == -1)
             _exit(74);
+}
+
+// The BLAS library chose its kernels before main; with another environment the program starts itself again, once. When
+// that cannot be done the night goes on: the kernels in use are read back and recorded, never assumed.
+static void pin_environment(char **argv)
+{
+    if (device_pin_environment())
+        execv("/proc/self/exe", argv);
 }
 
 // Answers --help and --version; true when that was all.
@@ -48,6 +57,7 @@ static bool dispatch(int argc, char **argv, Invocation *call, int *ret_exit, Err
 int main(int argc, char **argv)
 {
     open_missing_descriptors();
+    pin_environment(argv);
     signal(SIGPIPE, SIG_IGN);
     umask(027);
     Invocation call = {0};
