@@ -70,6 +70,7 @@ typedef struct Profile {
     const Json *reference;
     ColumnSet set[SPLIT_COUNT];
     double *score, *label;    // scratch, as long as all rows
+    double *sum, *count;      // scratch, as long as the largest dictionary and its two other codes
 } Profile;
 
 static void put_finite(Json *object, const char *key, double value)
@@ -144,15 +145,13 @@ static Json *numeric_row(const Profile *profile, size_t at)
 }
 
 // Target rate by category on training rows (one row of the mean added to each), judged on the other rows.
-static double category_auc(const Profile *profile, size_t at, Error *error)
+static double category_auc(const Profile *profile, size_t at)
 {
     const ColumnSet *train = &profile->set[SPLIT_TRAIN];
     size_t codes = profile->maps->categorical[at].codes.count + 2, n = 0;   // missing, unknown, the known
-    double *sum = calloc(2 * codes, sizeof *sum), *count = sum + codes, mean = stats_mean(train->target, train->rows);
-    if (!sum) {
-        FAIL(error, ERROR_MEMORY, 0, "out of memory for the profile");
-        return NAN;
-    }
+    double *sum = profile->sum, *count = profile->count, mean = stats_mean(train->target, train->rows);
+    for (size_t k = 0; k < codes; k++)
+        sum[k] = count[k] = 0;
     for (size_t i = 0; i < train->rows; i++) {
         size_t code = (size_t)(train->codes[at * train->rows + i] + 1);
         sum[code] += train->target[i];
@@ -166,11 +165,10 @@ static double category_auc(const Profile *profile, size_t at, Error *error)
             profile->label[n++] = set->target[i];
         }
     }
-    free(sum);
     return either_way(stats_auc(profile->score, profile->label, n));
 }
 
-static Json *category_row(const Profile *profile, size_t at, Error *error)
+static Json *category_row(const Profile *profile, size_t at)
 {
     const CategoryMap *map = &profile->maps->categorical[at];
     size_t missing[2] = {0}, unseen = 0;
@@ -191,7 +189,7 @@ static Json *category_row(const Profile *profile, size_t at, Error *error)
     json_put_number(row, "outside_ratio", 0);
     json_put_bool(row, "constant", map->codes.count + (missing[0] > 0) < 2);
     if (profile->maps->task == TASK_BINARY)
-        put_finite(row, "single_auc", category_auc(profile, at, error));
+        put_finite(row, "single_auc", category_auc(profile, at));
     if (profile->reference)
         put_finite(row, "drift_psi", histogram_drift_category(profile->reference, map, train->codes + at * train->rows, train->rows));
     json_put_integer(row, "categories", (int64_t)map->codes.count);
@@ -209,7 +207,7 @@ static Json *forbidden_used(const Dataset *dataset)
     return used;
 }
 
-static Json *make_evidence(const Dataset *dataset, const Profile *profile, Error *error)
+static Json *make_evidence(const Dataset *dataset, const Profile *profile)
 {
     Json *evidence = json_make_object(), *rows = json_make_object(), *columns = json_make_array(), *target = json_make_object();
     for (int s = 0; s < SPLIT_COUNT; s++) {
@@ -221,7 +219,7 @@ static Json *make_evidence(const Dataset *dataset, const Profile *profile, Error
     for (size_t i = 0; i < profile->maps->numeric_count; i++)
         json_add(columns, numeric_row(profile, i));
     for (size_t i = 0; i < profile->maps->categorical_count; i++)
-        json_add(columns, category_row(profile, i, error));
+        json_add(columns, category_row(profile, i));
     json_put(evidence, "rows", rows);
     json_put(evidence, "target_mean", target);
     json_put(evidence, "columns", columns);
@@ -236,25 +234,31 @@ bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *con
 {
     (void)config;
     Profile profile = {.maps = maps, .reference = json_is_object(reference_profile_or_null) ? reference_profile_or_null : NULL};
-    size_t rows = 0;
+    size_t rows = 0, codes = 0;
     bool good = true;
+    for (size_t i = 0; i < maps->categorical_count; i++)
+        codes = maps->categorical[i].codes.count > codes ? maps->categorical[i].codes.count : codes;
     for (int s = 0; good && s < SPLIT_COUNT; s++) {
         good = columns_read(dataset, maps, (Split)s, &profile.set[s], error);
         rows += profile.set[s].rows;
     }
     profile.score = good ? calloc(rows + 1, sizeof(double)) : NULL;
     profile.label = good ? calloc(rows + 1, sizeof(double)) : NULL;
-    if (good && (!profile.score || !profile.label))
+    profile.sum = good ? calloc(codes + 2, sizeof(double)) : NULL;
+    profile.count = good ? calloc(codes + 2, sizeof(double)) : NULL;
+    if (good && (!profile.score || !profile.label || !profile.sum || !profile.count))
         good = FAIL(error, ERROR_MEMORY, 0, "out of memory for the profile");
     Json *kept = NULL;
     if (good && histogram_profile(maps, &profile.set[SPLIT_TRAIN], &kept, error)) {
-        *ret_evidence = make_evidence(dataset, &profile, error);
+        *ret_evidence = make_evidence(dataset, &profile);
         *ret_profile = kept;
     } else {
         good = false;
     }
     free(profile.score);
     free(profile.label);
+    free(profile.sum);
+    free(profile.count);
     for (int s = 0; s < SPLIT_COUNT; s++)
         columns_done(&profile.set[s]);
     return good;
