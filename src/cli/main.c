@@ -17,8 +17,9 @@ static void open_missing_descriptors(void)
             _exit(74);
 }
 
-// The BLAS library chose its kernels before main; with another environment the program starts itself again, once. When
-// that cannot be done the night goes on: the kernels in use are read back and recorded, never assumed.
+// The BLAS library chose its kernels before main; with another environment the program starts itself again,
+// once. When that cannot be done the night goes on: the kernels in use are read back and recorded, never
+// assumed.
 static void pin_environment(char **argv)
 {
     if (device_pin_environment())

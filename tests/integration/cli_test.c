@@ -310,6 +310,96 @@ START_TEST(hold_and_unhold_show_in_current_and_need_the_owner)
 }
 END_TEST
 
+static const char *const run_id = "0193a5b0-1111-7222-8333-444455556666";
+
+START_TEST(watch_shows_the_night_that_holds_the_lock)
+{
+    char *folder = empty_home();
+    const char *home = support_path(folder, "home");
+    SCOPED_TEXT name;
+    text_init(&name, 4096);
+    text_add_format(&name, "%s/runs/%s", home, run_id);
+    Error error = ERROR_INIT;
+    ASSERT_OK(file_make_directories(text_string(&name), 0700, &error), &error);
+    support_write(support_path(text_string(&name), "progress.json"),
+                  "{\"night_step\": \"train\", \"step\": 7, \"planned_steps\": 40}");
+    text_clear(&name);
+    text_add_format(&name, "pid 1, run %s, since now", run_id);
+    FileLock *lock = file_lock_try(support_path(home, "run.lock"), text_string(&name), &error);
+    ck_assert_msg(lock != NULL, "%s", error.message);
+    SupportRun run;
+    SUPPORT_RUN(&run, "watch", "--once", "--home", home);
+    ck_assert_int_eq(run.exit_code, 0);
+    ck_assert_str_eq(text_string(&run.output), "train  step 7/40\n");
+    support_run_done(&run);
+    file_lock_release(lock);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(a_verdict_is_found_by_latest_run_and_version)
+{
+    char *folder = empty_home();
+    const char *home = support_path(folder, "home");
+    static const char verdict[] = "{\"model\": \"m\", \"slot\": \"2026-11-30\", \"outcome\": \"promoted\", "
+                                  "\"version\": \"m-00000000000000aa\", \"reason\": \"all pass\", "
+                                  "\"ended\": \"2026-11-30T04:00:00.000+01:00\"}";
+    SCOPED_TEXT name;
+    text_init(&name, 4096);
+    text_add_format(&name, "%s/runs/%s", home, run_id);
+    Error error = ERROR_INIT;
+    ASSERT_OK(file_make_directories(text_string(&name), 0700, &error), &error);
+    support_write(support_path(text_string(&name), "verdict.json"), verdict);
+    support_write(support_path(home, "last-verdict.json"), verdict);
+    const char *const which[] = {"latest", run_id, "m-00000000000000aa"};
+    for (size_t i = 0; i < 3; i++) {
+        SupportRun run;
+        SUPPORT_RUN(&run, "verdict", which[i], "--home", home);
+        ck_assert_msg(run.exit_code == 0, "%s: %s", which[i], text_string(&run.errors));
+        ck_assert(text_starts_with(text_string(&run.output), "PROMOTED  m  slot 2026-11-30\n"));
+        support_run_done(&run);
+    }
+    support_write(support_path(home, "last-verdict.json"), "{\"outcome\": ");
+    SupportRun run;
+    SUPPORT_RUN(&run, "verdict", "--home", home);
+    ck_assert_int_eq(run.exit_code, 65);
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "status", "--home", home);
+    ck_assert_int_eq(run.exit_code, 3);
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
+START_TEST(judge_ends_with_the_worst_and_refuses_what_is_no_evidence)
+{
+    char *folder = support_folder_new();
+    const char *empty = support_path(folder, "empty.json"), *other = support_path(folder, "other.json");
+    const char *policy = support_path(folder, "policy.yaml"), *bad = support_path(folder, "bad.yaml");
+    support_write(empty, "{\"schema\": \"fedgate.evidence/1\"}");
+    support_write(other, "{\"schema\": \"fedgate.evidence/0\"}");
+    support_write(policy, "overlap:\n  floor: 0.9\n");
+    support_write(bad, "checks:\n  required: [overlap]\n");
+    SupportRun run;
+    SUPPORT_RUN(&run, "judge", empty, "--policy", policy);
+    ck_assert_msg(run.exit_code == 11, "ended %d: %s", run.exit_code, text_string(&run.errors));
+    ck_assert(says(&run.output, "! overlap      not_measured"));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "judge", empty, empty, "--format", "json");
+    ck_assert_int_eq(run.exit_code, 11);
+    ck_assert(text_starts_with(text_string(&run.output), "["));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "judge", other);
+    ck_assert_int_eq(run.exit_code, 65);
+    ck_assert(says(&run.errors, "fedgate.evidence/0"));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "judge", empty, "--policy", bad);
+    ck_assert_int_eq(run.exit_code, 78);
+    support_run_done(&run);
+    support_folder_remove(folder);
+}
+END_TEST
+
 // Runs the program with the standard descriptors replaced: -1 closes one, else a path is opened on it.
 static int run_with(const char *output_path, bool close_all, const char *const *arguments)
 {
@@ -405,6 +495,9 @@ static Suite *suite(void)
                         sizeof empty_rows / sizeof empty_rows[0]);
     tcase_add_test(t, what_is_not_a_home_is_78_and_status_unknown);
     tcase_add_test(t, hold_and_unhold_show_in_current_and_need_the_owner);
+    tcase_add_test(t, watch_shows_the_night_that_holds_the_lock);
+    tcase_add_test(t, a_verdict_is_found_by_latest_run_and_version);
+    tcase_add_test(t, judge_ends_with_the_worst_and_refuses_what_is_no_evidence);
     tcase_add_test(t, closed_descriptors_break_nothing);
     tcase_add_test(t, a_full_standard_output_is_74);
     tcase_add_test(t, the_runbook_holds_the_table_of_failure_modes);
