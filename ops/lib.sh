@@ -57,7 +57,9 @@ ops_install_packages() {
     ops_prevent_main_cluster
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -q >&2 </dev/null || ops_die "$ops_unavailable" "could not update the package lists"
-    apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 </dev/null ||
+    # The file just written is kept, whatever the package brings.
+    UCF_FORCE_CONFFOLD=1 apt-get -o Dpkg::Options::=--force-confold install -q -y --no-install-recommends \
+        "${missing[@]}" >&2 </dev/null ||
         ops_die "$ops_unavailable" "could not install: ${missing[*]}"
 }
 
