@@ -96,7 +96,8 @@ static bool list_files(const char *path, Manifest *manifest, Error *error)
         return false;
     Sealing sealing = {.directory_fd = fd, .manifest = manifest};
     bool done = bundle_visit_names(fd, add_file, &sealing, error);
-    if (done && fchmod(fd, 0750) != 0)
+    struct stat status;
+    if (done && (fstat(fd, &status) != 0 || fchmod(fd, 0750 | (status.st_mode & S_ISGID)) != 0))   // files keep the group
         done = FAIL(error, ERROR_IO, errno, "could not set the mode of directory '%s'", path);
     close(fd);
     if (done && manifest->count == 0)

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const move_nouns[] = {
     [MOVE_ADOPT] = "adoption",
@@ -52,7 +53,8 @@ static bool remove_leftover(const Registry *registry, const Leftover *leftover, 
     for (size_t i = 0; done && i < names.count; i++) {
         if (!text_starts_with(names.names[i], leftover->prefix))
             continue;
-        done = file_join(path, folder, names.names[i], error) && file_remove_tree(path, error);
+        // An empty folder first: a record's is closed to the other account until its first file is written.
+        done = file_join(path, folder, names.names[i], error) && (rmdir(path) == 0 || file_remove_tree(path, error));
         if (done)
             report(result, "removed leftover '%s%s%s'", leftover->folder, leftover->folder[0] ? "/" : "", names.names[i]);
     }

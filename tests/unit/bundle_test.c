@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include <fedgate/bundle.h>
-#include <fedgate/fault.h>
 #include <fedgate/file.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,34 +332,43 @@ START_TEST(a_spoiled_release_is_refused_and_the_problem_is_named)
 END_TEST
 
 #ifdef FEDGATE_FAULTS
+// In a program of its own, since fault points count the calls of a process: 0 published, 1 refused, 2 result and error disagree.
+static int publish_here(const char *releases)
+{
+    Digest digest;
+    bool existed;
+    OWNED(ReleaseDraft, release_free) *draft = release_begin(releases, "run-1", &error);
+    char path[FILE_PATH_SIZE];
+    bool done = draft && file_join(path, release_path(draft), "maps.json", &error) &&
+                file_write_new(path, "{}", 2, 0640, &error) &&
+                release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error) &&
+                release_publish(draft, releases, &existed, &error);
+    return done != (error.kind == ERROR_NONE) ? 2 : !done;
+}
+
 // Fails the Nth call of a point until none fires: publishing is then done, before that nothing is under the name.
 START_TEST(a_failing_file_system_leaves_no_release_under_the_name)
 {
     static const char *const points[] = {"file.sync", "file.rename", "file.write", "file.open"};
-    char list[64];
     for (int n = 1; n < 100; n++) {
+        char list[64];
         snprintf(list, sizeof list, "%s.fail=%d", points[_i], n);
-        Digest digest;
-        bool existed;
-        OWNED(ReleaseDraft, release_free) *draft = release_begin(in("releases"), "run-1", &error);
-        ASSERT_OK(draft != NULL, &error);
-        support_write(support_path(release_path(draft), "maps.json"), "{}");
-        // The points count calls per process: a child has its own count.
-        fflush(NULL);
         pid_t child = fork();
         if (child == 0) {
             setenv("FEDGATE_FAULT", list, 1);
-            bool done = release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error) &&
-                        release_publish(draft, in("releases"), &existed, &error);
-            _exit(done != (error.kind == ERROR_NONE) ? 2 : !done);
+            execl("/proc/self/exe", "bundle_test", "--publish", in("releases"), (char *)NULL);
+            _exit(98);
         }
         int status;
         ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) != 2);
-        ReleaseCheck check;
-        if (WEXITSTATUS(status) == 0)
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+        if (WEXITSTATUS(status) == 0) {
+            ck_assert_int_gt(n, 1);
             return;
+        }
+        ck_assert(!file_exists(in("releases/.tmp-run-1")));
         if (file_exists(in("releases/" VERSION))) {   // the rename was done, syncing its parent failed: whole, not trusted
+            ReleaseCheck check;
             ASSERT_OK(release_verify(in("releases/" VERSION), &check, &error), &error);
             ASSERT_OK(file_remove_tree(in("releases/" VERSION), &error), &error);
         }
@@ -394,8 +402,17 @@ static Suite *suite(void)
     return s;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+#ifdef FEDGATE_FAULTS
+    if (count == 3 && text_equal(arguments[1], "--publish")) {
+        error = ERROR_INIT;
+        return publish_here(arguments[2]);
+    }
+#else
+    (void)count;
+    (void)arguments;
+#endif
     SRunner *r = srunner_create(suite());
     srunner_run_all(r, CK_ENV);
     int bad = srunner_ntests_failed(r);

@@ -229,6 +229,7 @@ START_TEST(with_nothing_good_left_nothing_is_changed)
     ck_assert(!registry_rollback(f.registry, "", NULL, "why", &record, &f.error));
     support_check_error(&f.error, ERROR_DATA, "nothing earlier than", "rollback");
     ck_assert_str_eq(f.error.hint, "Nothing moved; no earlier release can be gone back to.");
+    error_clear(&f.error);
     ck_assert_uint_eq(fixture_count_records(&f), 3);
 }
 END_TEST
