@@ -10,7 +10,8 @@
 #include <fedgate/clock.h>
 #include <fedgate/config.h>
 
-// -- row kinds: table, and whether thinning may drop it. Payload keys = columns of the table (migrations/).
+// -- row kinds: table, and whether thinning may drop it. Payload keys = columns of the table (migrations/0001_*); other keys go to its
+// column `rest`. Counts, bytes and ns are integers; times are RFC 3339 or null, never ""; words of outcomes are those of design.md.
 #define TELEMETRY_KINDS(ROW)                                                                                              \
     ROW(RUN, "run", false)               /* the complete run record, once at the end; a first form at the start */        \
     ROW(NIGHT_STEP, "night_step", false) /* step, begun, seconds, outcome */                                              \
@@ -41,11 +42,11 @@ void spool_close(Spool *spool);
 OWNED_RELEASE(Spool, spool_close)
 
 // -- database: options database.*. With no URL a private cluster in <home>/pg: initdb with checksums, --locale=C, unix socket only (short folder),
-// peer or trust-by-socket-permission authentication, started when needed and stopped by whoever started it; as root it runs under
+// peer authentication, started when needed and stopped by the last fedgate out; one that a person started is left running; as root it runs under
 // database.account. Passwords never appear in messages.
 typedef struct Telemetry Telemetry;
 WARN_UNUSED Telemetry *telemetry_connect(const Config *config, const char *home, Clock *clock, Error *error);   // starts the private cluster; ERROR_UNAVAILABLE within database.timeout
-void telemetry_close(Telemetry *telemetry);   // stops the cluster when it started it
+void telemetry_close(Telemetry *telemetry);   // the last process that uses the private cluster stops it, when fedgate started it
 OWNED_RELEASE(Telemetry, telemetry_close)
 WARN_UNUSED bool telemetry_create(const Config *config, const char *home, Clock *clock, Error *error);   // `fedgate init`: initdb when there is none
 const char *telemetry_where(const Telemetry *telemetry);   // for psql: "host=/… dbname=fedgate user=…", no secret
@@ -59,9 +60,12 @@ WARN_UNUSED bool telemetry_check_schema(Telemetry *telemetry, const char *direct
 // Registers the home for this model (home id, epoch fence) and holds the advisory lock: ERROR_INCONSISTENT when another home serves the model.
 WARN_UNUSED bool telemetry_register_home(Telemetry *telemetry, const char *model, const char *home_id, Error *error);
 
-typedef struct ShipResult { int64_t rows, acknowledged, torn_bytes; bool complete; } ShipResult;   // rows in the spool; acknowledged in the database after this call
+// rows in the spool; acknowledged: counted in the tables after this call; torn_bytes: cut from the spool over its life; complete: all rows
+// acknowledged and nothing was cut in this call. The home must be registered.
+typedef struct ShipResult { int64_t rows, acknowledged, torn_bytes; bool complete; } ShipResult;
 WARN_UNUSED bool telemetry_ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result, Error *error);   // retries serialization failures
-WARN_UNUSED bool telemetry_ship_all(Telemetry *telemetry, const char *home, int64_t *ret_rows, Error *error);   // every spool left by earlier runs
+// Every spool left by earlier runs; ret_rows: rows that were new to the database. One odd spool does not keep the others; the first failure is returned.
+WARN_UNUSED bool telemetry_ship_all(Telemetry *telemetry, const char *home, int64_t *ret_rows, Error *error);
 
 // The copy of pointer records: insert-only through a function. records: array of the records' JSON, each with "seq" and "record_digest".
 // Same seq with another digest: ERROR_INCONSISTENT naming the first.

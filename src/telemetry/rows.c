@@ -217,47 +217,80 @@ bool rows_set_position(Client *client, const char *run, const char *version, con
     return client_query(client, sql, values, 5, NULL, error);
 }
 
-bool rows_make_staging(Client *client, Error *error)
+static ColumnRole role_of(const char *name)
 {
-    return client_script(client, "CREATE TEMPORARY TABLE IF NOT EXISTS staged (kind text NOT NULL, seq bigint NOT NULL, "
-                                 "payload jsonb NOT NULL) ON COMMIT DELETE ROWS", error);
+    static const struct { const char *name; ColumnRole role; } roles[] = {
+        {"run", COLUMN_RUN}, {"seq", COLUMN_SEQ}, {"version", COLUMN_VERSION}, {"rest", COLUMN_REST}};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (strcmp(name, roles[i].name) == 0)
+            return roles[i].role;
+    }
+    return COLUMN_VALUE;
 }
 
-bool rows_stage(Client *client, const char *bytes, size_t length, Error *error)
+bool rows_columns(Client *client, TelemetryKind kind, KindColumns *ret_columns, Error *error)
 {
-    return client_copy_in(client, "COPY pg_temp.staged (kind, seq, payload) FROM STDIN", bytes, length, error);
+    const char *table = kind_table(kind);
+    OWNED(ClientResult, client_result_free) *result = NULL;
+    const char *sql = "SELECT attname, atttypid = 'jsonb'::regtype, atttypid = 'bigint'::regtype FROM pg_attribute "
+                      "WHERE attrelid = ('fedgate.' || quote_ident($1))::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+    if (!client_query(client, sql, &table, 1, &result, error))
+        return false;
+    int64_t count = client_row_count(result);
+    if (count == 0 || count > KIND_COLUMNS_MAXIMUM)
+        return FAIL(error, ERROR_CONFIG, 0, "table '%s' has %lld columns, the limit is %d", table, (long long)count,
+                    KIND_COLUMNS_MAXIMUM);
+    for (int64_t i = 0; i < count; i++) {
+        KindColumn *column = &ret_columns->column[i];
+        if (!text_copy(column->name, sizeof(column->name), client_text(result, i, 0)))
+            return FAIL(error, ERROR_CONFIG, 0, "a column of table '%s' has too long a name", table);
+        column->role = role_of(column->name);
+        column->is_json = client_text(result, i, 1)[0] == 't';
+        column->is_integer = client_text(result, i, 2)[0] == 't';
+    }
+    ret_columns->count = (int)count;
+    return true;
 }
 
-// Keys of a payload that are no columns of its table are kept in the column `rest`, so nothing is lost in silence.
-#define STAGED_ROWS                                                                                                      \
-    "(SELECT r.* FROM pg_temp.staged s, "                                                                                \
-    "(SELECT array_agg(attname::text) AS names FROM pg_attribute WHERE attrelid = 'fedgate.%s'::regclass AND attnum > 0 " \
-    "AND NOT attisdropped AND attname <> 'rest') c, "                                                                    \
-    "LATERAL jsonb_populate_record(NULL::fedgate.%s, s.payload || jsonb_build_object('rest', "                           \
-    "nullif(s.payload - c.names, '{}'))) r WHERE s.kind = $1)"
+// `shape` has the table's name as its only conversions; a kind's name is ours.
+#define TABLE_SQL(sql, shape, ...)                                                                             \
+    if (!text_print((sql), sizeof(sql), shape, __VA_ARGS__))                                                   \
+        BUG("statement for a row kind is too long")
+
+bool rows_make_staging(Client *client, TelemetryKind kind, Error *error)
+{
+    char sql[512];
+    TABLE_SQL(sql, "CREATE TEMPORARY TABLE IF NOT EXISTS staged_%s (LIKE fedgate.%s) ON COMMIT DELETE ROWS", kind_table(kind),
+              kind_table(kind));
+    return client_script(client, sql, error);
+}
+
+bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t length, Error *error)
+{
+    char sql[512];
+    TABLE_SQL(sql, "COPY pg_temp.staged_%s FROM STDIN", kind_table(kind));
+    return client_copy_in(client, sql, bytes, length, error) || error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
+}
 
 bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error)
 {
-    const char *table = kind_table(kind);
-    char sql[1024];
+    char sql[512];
     OWNED(ClientResult, client_result_free) *result = NULL;
-    if (!text_print(sql, sizeof(sql), "INSERT INTO fedgate.%s " STAGED_ROWS " ON CONFLICT (run, seq) DO NOTHING", table, table, table))
-        BUG("statement for table '%s' is too long", table);
-    if (!client_query(client, sql, &table, 1, &result, error))
-        return error_prefix(error, "telemetry rows of kind '%s'", table);
+    TABLE_SQL(sql, "INSERT INTO fedgate.%s SELECT * FROM pg_temp.staged_%s ON CONFLICT (run, seq) DO NOTHING", kind_table(kind),
+              kind_table(kind));
+    if (!client_query(client, sql, NULL, 0, &result, error))
+        return error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
     *ret_inserted = client_changed(result);
     return true;
 }
 
 bool rows_first_conflict(Client *client, TelemetryKind kind, int64_t *ret_seq, Error *error)
 {
-    const char *table = kind_table(kind);
-    char sql[1024];
+    char sql[512];
     OWNED(ClientResult, client_result_free) *result = NULL;
-    if (!text_print(sql, sizeof(sql), "SELECT min(n.seq) FROM " STAGED_ROWS " n JOIN fedgate.%s t USING (run, seq) "
-                    "WHERE to_jsonb(t) IS DISTINCT FROM to_jsonb(n)", table, table, table))
-        BUG("statement for table '%s' is too long", table);
-    if (!client_query(client, sql, &table, 1, &result, error))
+    TABLE_SQL(sql, "SELECT min(s.seq) FROM pg_temp.staged_%s s JOIN fedgate.%s t USING (run, seq) "
+              "WHERE to_jsonb(t) IS DISTINCT FROM to_jsonb(s)", kind_table(kind), kind_table(kind));
+    if (!client_query(client, sql, NULL, 0, &result, error))
         return false;
     *ret_seq = client_integer(result, 0, 0);
     return true;

@@ -10,6 +10,7 @@
 #include <fedgate/file.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -29,8 +30,9 @@ typedef struct Shipment {
     bool refill;               // read from the start although the position is further on
     bool moved;                // a batch was stored since the last failure
     // -- the batch
-    Text lines;                // COPY data
+    Text lines[TELEMETRY_KIND_COUNT];   // COPY data of each kind
     int64_t counts[TELEMETRY_KIND_COUNT];
+    Text rest;                 // scratch of payload.c
     ShipPosition end;          // after its last row
     char version[SPOOL_VERSION_MAXIMUM + 1];
 } Shipment;
@@ -72,55 +74,36 @@ static bool look(Shipment *shipment, Error *error)
 
 // -- one batch
 
-static void add_escaped(Text *lines, const char *from, size_t length)
+static void clear_batch(Shipment *shipment)
 {
-    const char *end = from + length;
-    while (from < end) {
-        const char *slash = memchr(from, '\\', (size_t)(end - from));
-        size_t plain = (size_t)((slash == NULL ? end : slash) - from);
-        text_add_bytes(lines, from, plain);
-        from += plain;
-        if (slash != NULL) {
-            text_add(lines, "\\\\");
-            from++;
-        }
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++) {
+        text_clear(&shipment->lines[i]);
+        shipment->counts[i] = 0;
     }
 }
 
-// One line of COPY data. Run, seq and version are put last, so that they win over keys of the same name.
-static void add_row(Shipment *shipment, const SpoolFrame *frame)
+static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
 {
-    Text *lines = &shipment->lines;
-    char begin[64], end[256];
-    bool empty = frame->payload_length <= 2;
-    if (!text_print(begin, sizeof(begin), "%s\t%lld\t", kind_table(frame->kind), (long long)frame->seq) ||
-        !text_print(end, sizeof(end), "%s\"run\":\"%s\",\"seq\":%lld,\"version\":\"%s\"}\n", empty ? "" : ",", shipment->run,
-                    (long long)frame->seq, frame->version))
-        BUG("keys of a telemetry row are over %zu bytes", sizeof(end));
-    text_add(lines, begin);
-    add_escaped(lines, frame->payload, frame->payload_length - 1);
-    text_add(lines, end);
-    shipment->counts[frame->kind]++;
+    Client *client = shipment->telemetry->client;
+    const Text *lines = &shipment->lines[kind];
+    int64_t inserted = 0, conflict = 0;
+    if (!text_ok(lines, error) || !rows_stage(client, kind, text_string(lines), lines->length, error) ||
+        !rows_store_staged(client, kind, &inserted, error))
+        return false;
+    shipment->stored += inserted;
+    if (inserted == shipment->counts[kind])
+        return true;
+    if (!rows_first_conflict(client, kind, &conflict, error))
+        return false;
+    return conflict == 0 || FAIL(error, ERROR_INCONSISTENT, 0, "row %lld of run '%s' in table '%s' is not the one in the spool",
+                                 (long long)conflict, shipment->run, kind_table(kind));
 }
 
 static bool store_kinds(Shipment *shipment, Error *error)
 {
-    Client *client = shipment->telemetry->client;
     for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++) {
-        TelemetryKind kind = (TelemetryKind)i;
-        int64_t inserted = 0, conflict = 0;
-        if (shipment->counts[i] == 0)
-            continue;
-        if (!rows_store_staged(client, kind, &inserted, error))
+        if (shipment->counts[i] > 0 && !store_kind(shipment, (TelemetryKind)i, error))
             return false;
-        shipment->stored += inserted;
-        if (inserted == shipment->counts[i])
-            continue;
-        if (!rows_first_conflict(client, kind, &conflict, error))
-            return false;
-        if (conflict != 0)
-            return FAIL(error, ERROR_INCONSISTENT, 0, "row %lld of run '%s' in table '%s' is not the one in the spool",
-                        (long long)conflict, shipment->run, kind_table(kind));
     }
     return true;
 }
@@ -135,8 +118,7 @@ static bool store_in_transaction(Shipment *shipment, Error *error)
     if (now.seq != shipment->position.seq)
         return FAIL(error, ERROR_CONFLICT, 0, "position of run '%s' moved from %lld to %lld while it was shipped", shipment->run,
                     (long long)shipment->position.seq, (long long)now.seq);
-    if (!rows_stage(telemetry->client, text_string(&shipment->lines), shipment->lines.length, error) ||
-        !store_kinds(shipment, error))
+    if (!store_kinds(shipment, error))
         return false;
     return shipment->end.seq <= now.seq ||
            rows_set_position(telemetry->client, shipment->run, shipment->version, &shipment->end, error);
@@ -146,7 +128,7 @@ static bool store_batch(Shipment *shipment, Error *error)
 {
     Client *client = shipment->telemetry->client;
     int64_t stored_before = shipment->stored;
-    if (!text_ok(&shipment->lines, error) || !rows_begin(client, error))
+    if (!rows_begin(client, error))
         return false;
     if (!store_in_transaction(shipment, error) || !rows_commit(client, error)) {
         if (!client_is_lost(client))
@@ -157,8 +139,7 @@ static bool store_batch(Shipment *shipment, Error *error)
     if (shipment->end.seq > shipment->position.seq)
         shipment->position = shipment->end;
     shipment->moved = true;
-    text_clear(&shipment->lines);
-    memset(shipment->counts, 0, sizeof(shipment->counts));
+    clear_batch(shipment);
     return true;
 }
 
@@ -190,8 +171,7 @@ static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
     SpoolFrame frame;
     bool any = true;
     int64_t rows = 0;
-    text_clear(&shipment->lines);
-    memset(shipment->counts, 0, sizeof(shipment->counts));
+    clear_batch(shipment);
     while (reader_rows(reader) < shipment->total) {
         if (!reader_next(reader, &any, &frame, error))
             return false;
@@ -199,10 +179,13 @@ static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
             return FAIL(error, ERROR_DATA, 0, "spool '%s' ended at row %lld of %lld", shipment->path,
                         (long long)reader_rows(reader), (long long)shipment->total);
         memcpy(shipment->version, frame.version, strlen(frame.version) + 1);   // the reader has limited it
-        add_row(shipment, &frame);
+        if (!payload_add_line(&shipment->telemetry->columns[frame.kind], shipment->run, &frame, &shipment->rest,
+                              &shipment->lines[frame.kind], error))
+            return false;
+        shipment->counts[frame.kind]++;
         shipment->end = (ShipPosition){true, frame.seq, (int64_t)reader_end(reader), reader_chain(reader)};
         rows++;
-        if (rows < BATCH_ROWS && shipment->lines.length < BATCH_BYTES && frame.seq < shipment->total)
+        if (rows < BATCH_ROWS && shipment->lines[frame.kind].length < BATCH_BYTES && frame.seq < shipment->total)
             continue;
         if (!store_batch(shipment, error))
             return false;
@@ -211,15 +194,28 @@ static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
     return true;
 }
 
+static bool prepare_tables(Telemetry *telemetry, Error *error)
+{
+    if (telemetry->columns == NULL)
+        telemetry->columns = calloc(TELEMETRY_KIND_COUNT, sizeof(*telemetry->columns));
+    if (telemetry->columns == NULL)
+        return FAIL(error, ERROR_MEMORY, 0, "out of memory for the columns of the telemetry tables");
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT && !telemetry->staged; i++) {
+        if (!rows_columns(telemetry->client, (TelemetryKind)i, &telemetry->columns[i], error) ||
+            !rows_make_staging(telemetry->client, (TelemetryKind)i, error))
+            return false;
+    }
+    telemetry->staged = true;
+    return true;
+}
+
 static bool ship_once(Shipment *shipment, Error *error)
 {
     Telemetry *telemetry = shipment->telemetry;
     if (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error))
         return false;
-    if (!telemetry->staged && !rows_make_staging(telemetry->client, error))
-        return false;
-    telemetry->staged = true;
-    if (!rows_position(telemetry->client, shipment->run, false, &shipment->position, error))
+    if (!prepare_tables(telemetry, error) ||
+        !rows_position(telemetry->client, shipment->run, false, &shipment->position, error))
         return false;
     OWNED(SpoolReader, reader_close) *shipped = NULL;
     OWNED(SpoolReader, reader_close) *from_start = NULL;
@@ -270,10 +266,14 @@ static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipRe
     int64_t acknowledged = 0;
     if (telemetry->epoch == 0)
         BUG("telemetry is shipped before the home is registered");
-    text_init(&shipment.lines, BATCH_BYTES + 4 * (size_t)SPOOL_PAYLOAD_MAXIMUM);
+    text_init(&shipment.rest, SPOOL_PAYLOAD_MAXIMUM);
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++)
+        text_init(&shipment.lines[i], BATCH_BYTES + 4 * (size_t)SPOOL_PAYLOAD_MAXIMUM);
     bool good = spool_path(home, run, shipment.path, error) && look(&shipment, error) && ship_until_done(&shipment, error) &&
                 count_stored(&shipment, &acknowledged, error);
-    text_done(&shipment.lines);
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++)
+        text_done(&shipment.lines[i]);
+    text_done(&shipment.rest);
     if (!good)
         return error_prefix(error, "telemetry of run '%.40s'", run);
     *ret_result = (ShipResult){.rows = shipment.total, .acknowledged = acknowledged, .torn_bytes = shipment.torn_bytes,
@@ -330,8 +330,14 @@ bool telemetry_ship_all(Telemetry *telemetry, const char *home, int64_t *ret_row
     if (file_is_directory(directory) && !file_list(directory, &list, error))
         return false;
     bool good = true;
-    for (size_t i = 0; i < list.count && good; i++)
-        good = ship_named(telemetry, home, list.names[i], &rows, error);
+    for (size_t i = 0; i < list.count && !client_is_lost(telemetry->client); i++) {
+        Error failed = ERROR_INIT;   // one odd spool does not keep the others; the first failure is the answer
+        if (ship_named(telemetry, home, list.names[i], &rows, &failed))
+            continue;
+        if (good)
+            *error = failed;
+        good = false;
+    }
     file_list_done(&list);
     if (good)
         *ret_rows = rows;

@@ -81,6 +81,7 @@ void telemetry_close(Telemetry *telemetry)
     if (telemetry->process == getpid())   // a forked child shares the connection and must not say goodbye on it
         client_close(telemetry->client);
     cluster_close(telemetry->cluster);
+    free(telemetry->columns);
     free(telemetry->url);
     free(telemetry);
 }

@@ -84,6 +84,14 @@ const char *client_tag(const ClientResult *result);   // command tag: "COMMIT"
 void client_result_free(ClientResult *result);
 OWNED_RELEASE(ClientResult, client_result_free)
 
+// -- payload to COPY line (payload.c)
+enum { KIND_COLUMNS_MAXIMUM = 64 };
+typedef enum ColumnRole { COLUMN_VALUE, COLUMN_RUN, COLUMN_SEQ, COLUMN_VERSION, COLUMN_REST } ColumnRole;
+typedef struct KindColumn { char name[64]; ColumnRole role; bool is_json, is_integer; } KindColumn;
+typedef struct KindColumns { int count; KindColumn column[KIND_COLUMNS_MAXIMUM]; } KindColumns;   // in the table's order
+WARN_UNUSED bool payload_add_line(const KindColumns *columns, const char *run, const SpoolFrame *frame, Text *rest, Text *line,
+                                  Error *error);   // rest: scratch
+
 // -- the private server (cluster.c)
 typedef struct Cluster Cluster;
 WARN_UNUSED Cluster *cluster_start(const Config *config, const char *home, Error *error);    // starts or adopts it
@@ -108,7 +116,8 @@ struct Telemetry {
     // -- once registered
     char model[65], home_id[65];
     int64_t epoch;             // 0: not registered
-    bool staged;               // the temporary table exists in this session
+    bool staged;               // the temporary tables exist in this session
+    KindColumns *columns;      // [TELEMETRY_KIND_COUNT], NULL until they were asked for
     pid_t process;             // that connected
 };
 WARN_UNUSED bool telemetry_reconnect(Telemetry *telemetry, Error *error);   // and takes lock and epoch again
@@ -134,8 +143,9 @@ WARN_UNUSED bool rows_home_of_model(Client *client, const char *model, char *ret
 WARN_UNUSED bool rows_check_epoch(Client *client, const char *model, const char *home_id, int64_t epoch, Error *error);   // FOR SHARE
 WARN_UNUSED bool rows_position(Client *client, const char *run, bool lock, ShipPosition *ret_position, Error *error);
 WARN_UNUSED bool rows_set_position(Client *client, const char *run, const char *version, const ShipPosition *position, Error *error);
-WARN_UNUSED bool rows_make_staging(Client *client, Error *error);
-WARN_UNUSED bool rows_stage(Client *client, const char *bytes, size_t length, Error *error);
+WARN_UNUSED bool rows_columns(Client *client, TelemetryKind kind, KindColumns *ret_columns, Error *error);
+WARN_UNUSED bool rows_make_staging(Client *client, TelemetryKind kind, Error *error);   // temporary table, emptied at COMMIT
+WARN_UNUSED bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t length, Error *error);
 WARN_UNUSED bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error);
 WARN_UNUSED bool rows_first_conflict(Client *client, TelemetryKind kind, int64_t *ret_seq, Error *error);   // 0: none
 WARN_UNUSED bool rows_count(Client *client, const char *run, int64_t up_to_seq, int64_t *ret_rows, Error *error);   // in all tables
