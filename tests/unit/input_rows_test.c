@@ -440,7 +440,7 @@ static const SetCase set_cases[] = {
     {"adult", "adult", 32561, 16281, 0.2362, {8, 16, 7, 14, 6, 5, 2, 41}},
     {"magic_gamma", "magic_gamma", 15216, 3804, 0.6483, {0}},
     {"california_housing", "california_housing", 16512, 4128, NAN, {5}},
-    {"bank_marketing", "bank_marketing", 32951, 8237, 0.3085, {11, 3, 7, 2, 2, 2, 2, 10, 5, 3}},
+    {"bank_marketing", "bank_marketing", 32951, 8237, 0.3084, {11, 3, 7, 2, 2, 2, 2, 10, 5, 3}},
 };
 
 START_TEST(known_data_sets_have_the_rows_their_readme_says)
