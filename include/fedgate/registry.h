@@ -1,10 +1,12 @@
 // registry.h - what is live: the chain of pointer records and `current`, on the file system alone.
 //
-// Commit point: rename of pointers/.tmp-<seq> to pointers/<seq> without replacing. `current` -> pointers/<seq> is its projection and can be
-// redone any number of times. A record: {format, seq, previous, previous_digest, decision, kind adopt|promote|revert|rollback, from, to, to_kind,
-// actor_uid, actor, reason, run, verdict_digest, release_digest, time}; its digest (SHA-256 of record.json) is the next one's previous_digest.
-// Beside record.json lies `release` -> ../../releases/<version>. Locks: run.lock (the whole night), pointer.lock (decide, rollback, hold, recover).
-// No database, network or GPU. Everything that may refuse comes before the commit rename.
+// Commit point: rename of pointers/.tmp-<seq> to pointers/<seq> without replacing. `current` ->
+// pointers/<seq> is its projection and can be redone any number of times. A record: {format, seq, previous,
+// previous_digest, decision, kind adopt|promote|revert|rollback, from, to, to_kind, actor_uid, actor, reason,
+// run, verdict_digest, release_digest, time}; its digest (SHA-256 of record.json) is the next one's
+// previous_digest. Beside record.json lies `release` -> ../../releases/<version>. Locks: run.lock (the whole
+// night), pointer.lock (decide, rollback, hold, recover). No database, network or GPU. Everything that may
+// refuse comes before the commit rename.
 #ifndef FEDGATE_REGISTRY_H
 #define FEDGATE_REGISTRY_H
 
@@ -17,73 +19,105 @@ typedef enum MoveKind { MOVE_ADOPT, MOVE_PROMOTE, MOVE_REVERT, MOVE_ROLLBACK } M
 const char *registry_move_name(MoveKind kind);
 
 typedef struct PointerRecord {
-    int64_t seq, previous;              // previous 0: none
-    Digest previous_digest, digest;     // digest: of this record's bytes
+    int64_t seq, previous;   // previous 0: none
+    Digest previous_digest, digest;   // digest: of this record's bytes
     char decision[UUID_SIZE];
     MoveKind kind;
     char from[VERSION_SIZE], to[VERSION_SIZE];
     ReleaseKind to_kind;
-    int64_t actor_uid; char actor[64];
+    int64_t actor_uid;
+    char actor[64];
     char reason[256], run[UUID_SIZE];
     Digest verdict_digest, release_digest;
     int64_t wall_ns;
 } PointerRecord;
 
-// -- home: releases/ pointers/ runs/ spool/ failed/ slots/ run.lock pointer.lock home.json {format, id, created, owner}
-WARN_UNUSED bool registry_create(const char *home, const char *owner, Clock *clock, Error *error);   // existing home is completed, never overwritten
+// -- home: releases/ pointers/ bars/ runs/ spool/ failed/ slots/ run.lock pointer.lock audit.jsonl
+// denied.jsonl home.json {format, id, created, owner}. An existing home is completed, never overwritten.
+WARN_UNUSED bool registry_create(const char *home, const char *owner, Clock *clock, Error *error);
 typedef struct Registry Registry;
-WARN_UNUSED Registry *registry_open(const char *home, Clock *clock, Error *error);   // ERROR_CONFIG: not a home (hint: fedgate init)
+// ERROR_CONFIG: not a home (hint: fedgate init).
+WARN_UNUSED Registry *registry_open(const char *home, Clock *clock, Error *error);
 void registry_close(Registry *registry);
 OWNED_RELEASE(Registry, registry_close)
 const char *registry_home(const Registry *registry);
 const char *registry_home_id(const Registry *registry);
 
 // -- ask (lock-free reads)
-WARN_UNUSED bool registry_current(const Registry *registry, bool *ret_any, PointerRecord *ret_record, Error *error);   // what `current` names
-WARN_UNUSED bool registry_current_path(const Registry *registry, char *ret_directory, Error *error);   // [FILE_PATH_SIZE] release directory of `current`
-WARN_UNUSED bool registry_history(const Registry *registry, PointerRecord **ret_records, size_t *ret_count, Error *error);   // oldest first; chain verified: ERROR_INCONSISTENT names the first that differs; free()
-WARN_UNUSED bool registry_at(const Registry *registry, int64_t wall_ns, bool *ret_any, PointerRecord *ret_record, Error *error);   // live at that time, by sequence
-// Release promoted or adopted most recently before the current one that still verifies, is not barred and is another version; any=false when none.
-WARN_UNUSED bool registry_previous_good(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE], Error *error);
-WARN_UNUSED bool registry_baseline(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE], Error *error);   // named baseline adopted last
+// What `current` names; ERROR_INCONSISTENT when it does not name a record although there are some.
+WARN_UNUSED bool registry_current(const Registry *registry, bool *ret_any, PointerRecord *ret_record,
+                                  Error *error);
+// Release directory of `current`; ret_directory[FILE_PATH_SIZE]. ERROR_DATA when nothing is live.
+WARN_UNUSED bool registry_current_path(const Registry *registry, char *ret_directory, Error *error);
+// Oldest first; the caller frees. Chain verified: ERROR_INCONSISTENT names the first record that differs.
+WARN_UNUSED bool registry_history(const Registry *registry, PointerRecord **ret_records, size_t *ret_count,
+                                  Error *error);
+// Live at that time, by sequence.
+WARN_UNUSED bool registry_at(const Registry *registry, int64_t wall_ns, bool *ret_any,
+                             PointerRecord *ret_record, Error *error);
+// Release promoted or adopted most recently before the current one that still verifies, is not barred and is
+// another version; any=false when none.
+WARN_UNUSED bool registry_previous_good(const Registry *registry, bool *ret_any,
+                                        char ret_version[static VERSION_SIZE], Error *error);
+// Named baseline adopted last.
+WARN_UNUSED bool registry_baseline(const Registry *registry, bool *ret_any,
+                                   char ret_version[static VERSION_SIZE], Error *error);
 Json *registry_record_to_json(const PointerRecord *record);   // with "record_digest"
 
-typedef struct HoldState { bool held; char reason[256], who[64]; int64_t since_wall_ns; } HoldState;
+typedef struct HoldState {
+    bool held;
+    char reason[256], who[64];
+    int64_t since_wall_ns;
+} HoldState;
 WARN_UNUSED bool registry_hold_state(const Registry *registry, HoldState *ret_state, Error *error);
-WARN_UNUSED bool registry_is_barred(const Registry *registry, const char *version, bool *ret_barred, char ret_reason[static 256], Error *error);
+WARN_UNUSED bool registry_is_barred(const Registry *registry, const char *version, bool *ret_barred,
+                                    char ret_reason[static 256], Error *error);
 
 // -- owner: kernel identity only. ERROR_DENIED, recorded in denied.jsonl, when getuid() is not the owner's.
 // owner: the account of the configuration, or "" for home.json's.
-WARN_UNUSED bool registry_check_owner(const Registry *registry, const char *owner, const char *action, Error *error);
-bool registry_duty_separated(const Registry *registry, const char *owner);   // false when owner and the home's own account are one
+WARN_UNUSED bool registry_check_owner(const Registry *registry, const char *owner, const char *action,
+                                      Error *error);
+// False when the owner and the home's own account are one.
+bool registry_duty_separated(const Registry *registry, const char *owner);
 
 // -- move. Each takes pointer.lock (waits at most 60 s), runs recovery first, and is one commit.
 typedef struct MoveRequest {
     MoveKind kind;
-    const char *version;             // a directory in releases/; NULL (revert only): last known-good, else the named baseline, else ERROR_INCONSISTENT
-    int64_t expected_seq;            // head the decision was made against; -1: any. Moved since: ERROR_CONFLICT "baseline moved"
-    const char *reason, *run;        // run "" when none
+    // A directory in releases/. NULL (revert only): last known-good, else the named baseline, else
+    // ERROR_INCONSISTENT.
+    const char *version;
+    int64_t expected_seq;       // head decided against; -1: any. Moved since: ERROR_CONFLICT "baseline moved"
+    const char *reason, *run;   // run "" when none
     Digest verdict_digest;
-    int64_t deadline_wall_ns;        // promote: nothing after it (ERROR_CONFLICT "deadline passed"); 0: none
+    int64_t deadline_wall_ns;   // nothing after it (ERROR_CONFLICT "deadline passed"); 0: none
 } MoveRequest;
-WARN_UNUSED bool registry_move(Registry *registry, const MoveRequest *request, PointerRecord *ret_record, Error *error);   // promote refuses on hold, bar (ERROR_CONFLICT) and a release that does not verify (ERROR_DATA)
-// An adopt needs a baseline and nothing but a baseline live; a rollback goes through registry_rollback.
-// Owner only. to NULL: the previous good one (a second rollback goes one step further), else the named baseline. Bars what it leaves, sets the hold.
-// Missing or rotten target: ERROR_DATA, nothing moves, the hint lists the good ones.
-WARN_UNUSED bool registry_rollback(Registry *registry, const char *owner, const char *to, const char *reason, PointerRecord *ret_record, Error *error);
+// Promote refuses on hold; every kind on a bar (ERROR_CONFLICT) and on a release that does not verify
+// (ERROR_DATA). An adopt needs a baseline, and nothing but a baseline live. Not for MOVE_ROLLBACK.
+// A message "pointer record 'N' is committed" means that the move happened and recovery finishes it.
+WARN_UNUSED bool registry_move(Registry *registry, const MoveRequest *request, PointerRecord *ret_record,
+                               Error *error);
+// Owner only. to NULL: the previous good one (a second rollback goes one step further), else the named
+// baseline. Bars the release it leaves (a baseline never), sets the hold. Missing, barred or rotten target:
+// ERROR_DATA, nothing moves, the hint lists the good ones.
+WARN_UNUSED bool registry_rollback(Registry *registry, const char *owner, const char *to, const char *reason,
+                                   PointerRecord *ret_record, Error *error);
 WARN_UNUSED bool registry_hold(Registry *registry, const char *owner, const char *reason, Error *error);
-WARN_UNUSED bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null, const char *reason, Error *error);   // with a version only that bar is lifted
+// With a version only that bar is lifted (ERROR_USAGE when there is none); without, the hold if there is one.
+WARN_UNUSED bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null,
+                                 const char *reason, Error *error);
 
-// -- recover: at each start, repeatable; the caller holds run.lock (drafts in releases/ are removed). One defined end per state; ret_report says what was done (empty when nothing).
+// -- recover: at each start, repeatable; the caller holds run.lock (drafts in releases/ are removed).
 typedef struct RecoverResult {
-    bool reverted;                   // current did not verify: moved to last known-good or the named baseline (night ends 12)
-    PointerRecord record;            // of that move
-    char report[1024];
+    bool reverted;   // current did not verify: moved to last known-good or the named baseline (night ends 12)
+    PointerRecord record;   // of that move
+    char report[1024];      // what was done; empty when nothing
 } RecoverResult;
-WARN_UNUSED bool registry_recover(Registry *registry, RecoverResult *ret_result, Error *error);   // ERROR_INCONSISTENT: chain broken, or nothing good is left; nothing changed then
+// One defined end per state. ERROR_INCONSISTENT: chain broken, or nothing good is left; nothing changed then.
+WARN_UNUSED bool registry_recover(Registry *registry, RecoverResult *ret_result, Error *error);
 
 // -- slots: slots/<slot>.json {slot, run, version, outcome, exit, ended}; the index of judged nights
-WARN_UNUSED bool registry_slot_read(const Registry *registry, const char *slot, Json **ret_slot_or_null, Error *error);
+WARN_UNUSED bool registry_slot_read(const Registry *registry, const char *slot, Json **ret_slot_or_null,
+                                    Error *error);
 WARN_UNUSED bool registry_slot_write(Registry *registry, const char *slot, const Json *value, Error *error);
 
 #endif

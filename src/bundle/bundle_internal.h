@@ -12,7 +12,7 @@ enum {
     MANIFEST_BYTES_MAXIMUM = 64 * 1024,
     MANIFEST_NAME_SIZE = 65,
 };
-#define MANIFEST_NAME "manifest.json"
+#define MANIFEST_NAME               "manifest.json"
 #define MANIFEST_FILE_BYTES_MAXIMUM (INT64_C(1) << 42)   // 4 TiB: a sum of 64 of them cannot overflow
 
 typedef struct ManifestFile {
@@ -33,19 +33,24 @@ typedef struct Manifest {
 
 void manifest_render(const Manifest *manifest, Text *out);
 // ERROR_DATA when the bytes are not what manifest_render would write for them.
-bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_or_null, Error *error) WARN_UNUSED;
+bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_or_null,
+                      Error *error) WARN_UNUSED;
 // Name of the first file that one has and the other has not, or has with other bytes; NULL when they agree.
 const char *manifest_first_difference(const Manifest *a, const Manifest *b);
 
 int bundle_open_directory(const char *path, Error *error);   // -1 on failure; never through a link
-// Opens a plain file of the directory without following links or waiting on a fifo. ERROR_DATA: anything else.
-bool bundle_open_file(int directory_fd, const char *name, int *ret_fd, uint64_t *ret_bytes, Error *error) WARN_UNUSED;
+// Opens a plain file of the directory without following links or waiting on a fifo. ERROR_DATA: anything
+// else.
+bool bundle_open_file(int directory_fd, const char *name, int *ret_fd, uint64_t *ret_bytes,
+                      Error *error) WARN_UNUSED;
 
 // Every name in the directory but "." and ".."; stops when `visit` returns false (which has set the error).
 typedef bool (*BundleVisit)(void *context, const char *name, Error *error);
 bool bundle_visit_names(int directory_fd, BundleVisit visit, void *context, Error *error) WARN_UNUSED;
 
-// release_verify; `cold` drops the page cache first, so that what is hashed comes from the disk where the kernel lets it.
-bool bundle_verify(const char *directory, bool cold, ReleaseCheck *ret_check, Manifest *ret_manifest, Error *error) WARN_UNUSED;
+// release_verify; `cold` drops the page cache first, so that what is hashed comes from the disk where the
+// kernel lets it.
+bool bundle_verify(const char *directory, bool cold, ReleaseCheck *ret_check, Manifest *ret_manifest,
+                   Error *error) WARN_UNUSED;
 
 #endif

@@ -1,6 +1,7 @@
 // draft - a release being written: begun beside, sealed, published by one rename, or moved to failed/.
 //
-// A draft whose sync failed is dead: nothing is retried on its files, publish refuses it, and free removes it.
+// A draft whose sync failed is dead: nothing is retried on its files, publish refuses it, and free removes
+// it.
 #include "bundle_internal.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ struct ReleaseDraft {
     char path[FILE_PATH_SIZE];
     char run[MANIFEST_NAME_SIZE];
     bool sealed;
-    bool gone;                  // published or moved: no longer ours to remove
+    bool gone;   // published or moved: no longer ours to remove
     Manifest manifest;
 };
 
@@ -33,7 +34,8 @@ ReleaseDraft *release_begin(const char *releases, const char *run, Error *error)
         FAIL(error, ERROR_USAGE, 0, "run '%.64s' is not a name", run);
         goto failed;
     }
-    // A draft of the same run can only be left by an attempt that was killed: the run lock allows one at a time.
+    // A draft of the same run can only be left by an attempt that was killed: the run lock allows one at a
+    // time.
     if (!file_join(draft->path, releases, name, error) || !file_remove_tree(draft->path, error))
         goto failed;
     if (mkdir(draft->path, 0700) != 0) {
@@ -74,7 +76,8 @@ static bool add_file(void *context, const char *name, Error *error)
                     ? hash_fd(fd, &file->digest, &file->bytes, error)
                     : FAIL(error, ERROR_USAGE, 0, "file '%s' has %llu bytes, the limit is %lld", name,
                            (unsigned long long)bytes, (long long)MANIFEST_FILE_BYTES_MAXIMUM);
-    // The owner's account reads releases through the group; whatever umask the writer had must not keep it out.
+    // The owner's account reads releases through the group; whatever umask the writer had must not keep it
+    // out.
     if (done && fchmod(fd, 0640) != 0)
         done = FAIL(error, ERROR_IO, errno, "could not set the mode of file '%s'", name);
     close(fd);
@@ -97,7 +100,8 @@ static bool list_files(const char *path, Manifest *manifest, Error *error)
     Sealing sealing = {.directory_fd = fd, .manifest = manifest};
     bool done = bundle_visit_names(fd, add_file, &sealing, error);
     struct stat status;
-    if (done && (fstat(fd, &status) != 0 || fchmod(fd, 0750 | (status.st_mode & S_ISGID)) != 0))   // files keep the group
+    if (done && (fstat(fd, &status) != 0 ||
+                 fchmod(fd, 0750 | (status.st_mode & S_ISGID)) != 0))   // files keep the group
         done = FAIL(error, ERROR_IO, errno, "could not set the mode of directory '%s'", path);
     close(fd);
     if (done && manifest->count == 0)
@@ -135,8 +139,8 @@ static bool plant_extra_byte(const ReleaseDraft *draft, Error *error)
     return done;
 }
 
-bool release_seal(ReleaseDraft *draft, const char *version, const char *model, ReleaseKind kind, Digest *ret_digest,
-                  Error *error)
+bool release_seal(ReleaseDraft *draft, const char *version, const char *model, ReleaseKind kind,
+                  Digest *ret_digest, Error *error)
 {
     if (draft->sealed || draft->gone)
         BUG("release of run '%s' is sealed twice", draft->run);
@@ -167,7 +171,8 @@ static bool compare_existing(const ReleaseDraft *draft, const char *path, const 
     }
     const char *difference = manifest_first_difference(&draft->manifest, &existing);
     if (difference)
-        return FAIL(error, ERROR_CONFLICT, 0, "release '%s' is already sealed with other bytes, first difference in file '%s'",
+        return FAIL(error, ERROR_CONFLICT, 0,
+                    "release '%s' is already sealed with other bytes, first difference in file '%s'",
                     draft->manifest.version, difference);
     if (!whole) {
         *error = problem;
@@ -185,7 +190,8 @@ bool release_publish(ReleaseDraft *draft, const char *releases, bool *ret_existe
     if (!bundle_verify(draft->path, true, &check, &found, error))
         return false;
     if (!digest_equal(&found.digest, &draft->manifest.digest))
-        return FAIL(error, ERROR_DATA, 0, "release '%s': the manifest changed after sealing", draft->manifest.version);
+        return FAIL(error, ERROR_DATA, 0, "release '%s': the manifest changed after sealing",
+                    draft->manifest.version);
     char path[FILE_PATH_SIZE];
     if (!file_join(path, releases, draft->manifest.version, error))
         return false;

@@ -1,12 +1,12 @@
 // manifest - the list that seals a release: one canonical form, read back only in that form.
 //
-// Keys in order: format, version, kind, model, files [{name, size, sha256}]. A manifest that says the same in other
-// bytes is refused, so that one release has one digest and nothing can hide in keys that nobody reads.
+// Keys in order: format, version, kind, model, files [{name, size, sha256}]. A manifest that says the same in
+// other bytes is refused, so that one release has one digest and nothing can hide in keys that nobody reads.
 #include "bundle_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,13 +64,14 @@ static bool parse_file(const Json *row, const char *previous, ManifestFile *ret_
     if (!json_get_text(row, "name", &name, error) || !json_get_integer(row, "size", &bytes, error) ||
         !json_get_text(row, "sha256", &hex, error))
         return false;
-    if (!text_is_name(name) || text_equal(name, MANIFEST_NAME) || !text_copy(ret_file->name, sizeof ret_file->name, name))
+    if (!text_is_name(name) || text_equal(name, MANIFEST_NAME) ||
+        !text_copy(ret_file->name, sizeof ret_file->name, name))
         return FAIL(error, ERROR_DATA, 0, "file name '%.64s' is not allowed in a release", name);
     if (strcmp(previous, name) >= 0)
         return FAIL(error, ERROR_DATA, 0, "file '%s' is listed twice or out of order", name);
     if (bytes < 0 || bytes > MANIFEST_FILE_BYTES_MAXIMUM)
-        return FAIL(error, ERROR_DATA, 0, "file '%s' is listed with %lld bytes, the limit is %lld", name, (long long)bytes,
-                    (long long)MANIFEST_FILE_BYTES_MAXIMUM);
+        return FAIL(error, ERROR_DATA, 0, "file '%s' is listed with %lld bytes, the limit is %lld", name,
+                    (long long)bytes, (long long)MANIFEST_FILE_BYTES_MAXIMUM);
     if (!digest_parse(hex, &ret_file->digest))
         return FAIL(error, ERROR_DATA, 0, "file '%s' is listed without a SHA-256 digest", name);
     ret_file->bytes = (uint64_t)bytes;
@@ -84,11 +85,13 @@ static bool parse_manifest(const Json *root, Manifest *ret_manifest, Error *erro
     if (!json_get_integer(root, "format", &format, error))
         return false;
     if (format != MANIFEST_FORMAT)
-        return FAIL(error, ERROR_DATA, 0, "format is %lld, this program reads %d", (long long)format, MANIFEST_FORMAT);
+        return FAIL(error, ERROR_DATA, 0, "format is %lld, this program reads %d", (long long)format,
+                    MANIFEST_FORMAT);
     if (!json_get_text(root, "version", &version, error) || !json_get_text(root, "kind", &kind, error) ||
         !json_get_text(root, "model", &model, error))
         return false;
-    if (!release_is_version(version) || !text_copy(ret_manifest->version, sizeof ret_manifest->version, version))
+    if (!release_is_version(version) ||
+        !text_copy(ret_manifest->version, sizeof ret_manifest->version, version))
         return FAIL(error, ERROR_DATA, 0, "version '%.96s' is not the name of a version", version);
     if (!release_find_kind(kind, &ret_manifest->kind))
         return FAIL(error, ERROR_DATA, 0, "kind '%.32s' is neither release nor baseline", kind);
@@ -129,8 +132,8 @@ static bool read_bytes(int directory_fd, char *to, size_t *ret_length, Error *er
         return false;
     bool done = bytes <= MANIFEST_BYTES_MAXIMUM
                     ? file_pread_all(fd, to, (size_t)bytes, 0, error)
-                    : FAIL(error, ERROR_DATA, 0, "%llu bytes long, the limit is %d", (unsigned long long)bytes,
-                           MANIFEST_BYTES_MAXIMUM);
+                    : FAIL(error, ERROR_DATA, 0, "%llu bytes long, the limit is %d",
+                           (unsigned long long)bytes, MANIFEST_BYTES_MAXIMUM);
     close(fd);
     *ret_length = (size_t)bytes;
     return done;
@@ -143,7 +146,8 @@ bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_
     if (!read_bytes(directory_fd, bytes, &length, error))
         return error_prefix(error, "manifest");
     OWNED(Json, json_free) *root = json_parse(bytes, length, MANIFEST_BYTES_MAXIMUM, error);
-    if (!root || !parse_manifest(root, ret_manifest, error) || !check_canonical(ret_manifest, bytes, length, error))
+    if (!root || !parse_manifest(root, ret_manifest, error) ||
+        !check_canonical(ret_manifest, bytes, length, error))
         return error_prefix(error, "manifest");
     hash_bytes(bytes, length, &ret_manifest->digest);
     if (ret_json_or_null) {

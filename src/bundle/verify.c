@@ -93,7 +93,8 @@ static bool verify_open(int directory_fd, bool cold, ReleaseCheck *check, Manife
     return check->digests_match;
 }
 
-bool bundle_verify(const char *directory, bool cold, ReleaseCheck *ret_check, Manifest *ret_manifest, Error *error)
+bool bundle_verify(const char *directory, bool cold, ReleaseCheck *ret_check, Manifest *ret_manifest,
+                   Error *error)
 {
     *ret_check = (ReleaseCheck){.manifest_read = false};
     int fd = bundle_open_directory(directory, error);

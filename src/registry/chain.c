@@ -1,7 +1,8 @@
 // chain - reading pointers/: every record, in sequence, each bound to the one before by its digest.
 //
-// A name in pointers/ is a record when it is a plain decimal number from 1. `.tmp-*` is one being written; anything else
-// is nobody's and ignored. What is wrong with a record is ERROR_INCONSISTENT; not being able to look is ERROR_IO.
+// A name in pointers/ is a record when it is a plain decimal number from 1. `.tmp-*` is one being written;
+// anything else is nobody's and ignored. What is wrong with a record is ERROR_INCONSISTENT; not being able to
+// look is ERROR_IO.
 #include "registry_internal.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 static int open_record_directory(const Registry *registry, int64_t seq, Error *error)
 {
     char name[32], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "%lld", (long long)seq) || !registry_path(registry, path, "pointers", name, error))
+    if (!text_print(name, sizeof name, "%lld", (long long)seq) ||
+        !registry_path(registry, path, "pointers", name, error))
         return -1;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
@@ -25,13 +27,15 @@ static int open_record_directory(const Registry *registry, int64_t seq, Error *e
     return fd;
 }
 
-static bool read_record_bytes(int fd, char to[static RECORD_BYTES_MAXIMUM], size_t *ret_length, int64_t *ret_uid, Error *error)
+static bool read_record_bytes(int fd, char to[static RECORD_BYTES_MAXIMUM], size_t *ret_length,
+                              int64_t *ret_uid, Error *error)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return FAIL(error, ERROR_IO, errno, "could not look at record.json");
     if (!S_ISREG(status.st_mode) || status.st_size > RECORD_BYTES_MAXIMUM)
-        return FAIL(error, ERROR_INCONSISTENT, 0, "record.json is not a plain file of at most %d bytes", RECORD_BYTES_MAXIMUM);
+        return FAIL(error, ERROR_INCONSISTENT, 0, "record.json is not a plain file of at most %d bytes",
+                    RECORD_BYTES_MAXIMUM);
     *ret_length = (size_t)status.st_size;
     *ret_uid = (int64_t)status.st_uid;
     return file_pread_all(fd, to, *ret_length, 0, error);
@@ -50,8 +54,9 @@ static bool parse_record_file(int fd, PointerRecord *ret_record, Error *error)
         return error_prefix(error, "record.json");
     }
     if (uid != ret_record->actor_uid)
-        return FAIL(error, ERROR_INCONSISTENT, 0, "record.json belongs to uid %lld and names uid %lld as its actor",
-                    (long long)uid, (long long)ret_record->actor_uid);
+        return FAIL(error, ERROR_INCONSISTENT, 0,
+                    "record.json belongs to uid %lld and names uid %lld as its actor", (long long)uid,
+                    (long long)ret_record->actor_uid);
     return true;
 }
 
@@ -60,7 +65,8 @@ static bool check_release_link(int directory_fd, const PointerRecord *record, Er
     char target[FILE_PATH_SIZE], expected[VERSION_SIZE + 32];
     ssize_t length = readlinkat(directory_fd, "release", target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    if (text_print(expected, sizeof expected, "../../releases/%s", record->to) && text_equal(target, expected))
+    if (text_print(expected, sizeof expected, "../../releases/%s", record->to) &&
+        text_equal(target, expected))
         return true;
     return FAIL(error, ERROR_INCONSISTENT, 0, "its link 'release' does not name release '%s'", record->to);
 }
@@ -100,7 +106,8 @@ static bool read_sequence(const char *name, bool *ret_is_record, int64_t *ret_se
 {
     *ret_is_record = name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
     if (*ret_is_record && (name[0] == '0' || !text_to_int64(name, ret_seq)))
-        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%.64s' is not the name of a sequence", name);
+        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%.64s' is not the name of a sequence",
+                    name);
     return true;
 }
 
@@ -111,7 +118,8 @@ static bool list_sequences(const Registry *registry, int64_t **ret_sequences, si
     if (!registry_path(registry, path, "pointers", "", error) || !file_list(path, &names, error))
         return false;
     int64_t *sequences = calloc(names.count + 1, sizeof *sequences);
-    bool good = sequences || FAIL(error, ERROR_MEMORY, 0, "out of memory for %zu pointer records", names.count);
+    bool good =
+        sequences || FAIL(error, ERROR_MEMORY, 0, "out of memory for %zu pointer records", names.count);
     size_t count = 0;
     for (size_t i = 0; good && i < names.count; i++) {
         bool is_record;
@@ -134,19 +142,20 @@ static bool check_link(const PointerRecord *before, const PointerRecord *record,
     static const Digest none;
     const Digest *expected = before ? &before->digest : &none;
     if (record->previous != record->seq - 1)
-        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld': its previous sequence is %lld", (long long)record->seq,
-                    (long long)record->previous);
+        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld': its previous sequence is %lld",
+                    (long long)record->seq, (long long)record->previous);
     if (!digest_equal(&record->previous_digest, expected)) {
         char said[DIGEST_HEX_SIZE], found[DIGEST_HEX_SIZE];
         digest_hex(&record->previous_digest, said);
         digest_hex(expected, found);
-        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld' follows a record of digest %.16s, record '%lld' has %.16s",
+        return FAIL(error, ERROR_INCONSISTENT, 0,
+                    "pointer record '%lld' follows a record of digest %.16s, record '%lld' has %.16s",
                     (long long)record->seq, said, (long long)record->previous, found);
     }
     const char *from = before ? before->to : "";
     if (!text_equal(record->from, from))
-        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld' moves from '%s', live was '%s'", (long long)record->seq,
-                    record->from, from);
+        return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld' moves from '%s', live was '%s'",
+                    (long long)record->seq, record->from, from);
     return true;
 }
 
@@ -155,8 +164,9 @@ static bool read_records(const Registry *registry, const int64_t *sequences, Cha
     for (size_t i = 0; i < chain->count; i++) {
         int64_t expected = (int64_t)i + 1;
         if (sequences[i] != expected)
-            return FAIL(error, ERROR_INCONSISTENT, 0, "pointer record '%lld' is missing, record '%lld' is there",
-                        (long long)expected, (long long)sequences[i]);
+            return FAIL(error, ERROR_INCONSISTENT, 0,
+                        "pointer record '%lld' is missing, record '%lld' is there", (long long)expected,
+                        (long long)sequences[i]);
         if (!record_load(registry, expected, &chain->records[i], error) ||
             !check_link(i ? &chain->records[i - 1] : NULL, &chain->records[i], error))
             return false;
@@ -177,7 +187,8 @@ bool chain_read(const Registry *registry, Chain *ret_chain, Error *error)
     if (!good) {
         chain_done(&chain);
         if (error->kind == ERROR_INCONSISTENT)
-            return error_hint(error, "Nothing was changed: restore the record from a backup, or move the records from it on away.");
+            return error_hint(error, "Nothing was changed: restore the record from a backup, or move the "
+                                     "records from it on away.");
         return false;
     }
     *ret_chain = chain;

@@ -11,7 +11,8 @@ static bool parse_target(const char *target, int64_t *ret_seq)
 {
     static const char prefix[] = "pointers/";
     const char *number = target + sizeof prefix - 1;
-    return text_starts_with(target, prefix) && number[0] >= '1' && number[0] <= '9' && text_to_int64(number, ret_seq);
+    return text_starts_with(target, prefix) && number[0] >= '1' && number[0] <= '9' &&
+           text_to_int64(number, ret_seq);
 }
 
 bool current_look(const Registry *registry, CurrentState *ret_state, int64_t *ret_seq, Error *error)
@@ -74,8 +75,10 @@ bool registry_current(const Registry *registry, bool *ret_any, PointerRecord *re
     bool any = true;
     if (!current_look(registry, &state, &seq, error))
         return false;
-    // A first mover may be between its record and its link: what was missing is looked for again after the records.
-    if (state == CURRENT_MISSING && (!has_records(registry, &any, error) || !current_look(registry, &state, &seq, error)))
+    // A first mover may be between its record and its link: what was missing is looked for again after the
+    // records.
+    if (state == CURRENT_MISSING &&
+        (!has_records(registry, &any, error) || !current_look(registry, &state, &seq, error)))
         return false;
     if (state == CURRENT_MISSING && !any) {
         *ret_any = false;
@@ -87,10 +90,12 @@ bool registry_current(const Registry *registry, bool *ret_any, PointerRecord *re
         *ret_any = true;
         return true;
     }
-    FAIL(error, ERROR_INCONSISTENT, 0, "'current' %s", state == CURRENT_MISSING    ? "is missing although there are records"
-                                                       : state == CURRENT_DANGLING ? "names a record that does not exist"
-                                                                                   : "is not a link to a pointer record");
-    return error_hint(error, "The next 'fedgate run' or 'fedgate rollback' rebuilds it from the last record.");
+    FAIL(error, ERROR_INCONSISTENT, 0, "'current' %s",
+         state == CURRENT_MISSING    ? "is missing although there are records"
+         : state == CURRENT_DANGLING ? "names a record that does not exist"
+                                     : "is not a link to a pointer record");
+    return error_hint(error,
+                      "The next 'fedgate run' or 'fedgate rollback' rebuilds it from the last record.");
 }
 
 bool registry_current_path(const Registry *registry, char *ret_directory, Error *error)

@@ -13,8 +13,10 @@ bool registry_history(const Registry *registry, PointerRecord **ret_records, siz
     return true;
 }
 
-// The last record in sequence whose time is not after the one asked for: sequence orders, a clock may step back.
-bool registry_at(const Registry *registry, int64_t wall_ns, bool *ret_any, PointerRecord *ret_record, Error *error)
+// The last record in sequence whose time is not after the one asked for: sequence orders, a clock may step
+// back.
+bool registry_at(const Registry *registry, int64_t wall_ns, bool *ret_any, PointerRecord *ret_record,
+                 Error *error)
 {
     SCOPED_CHAIN chain = {.records = NULL};
     if (!chain_read(registry, &chain, error))

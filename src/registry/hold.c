@@ -1,7 +1,7 @@
 // hold - the owner's brake: hold.json stops every promotion, bars/<version>.json stops one version.
 //
-// Each change is written to audit.jsonl first: an entry without its change can be explained, a change without its entry
-// cannot. Reading fails closed: a hold or bar that is there but cannot be read holds.
+// Each change is written to audit.jsonl first: an entry without its change can be explained, a change without
+// its entry cannot. Reading fails closed: a hold or bar that is there but cannot be read holds.
 #include "registry_internal.h"
 
 #include <errno.h>
@@ -27,10 +27,12 @@ static Json *make_entry(const Registry *registry, const char *action, const char
 static bool audit(const Registry *registry, const Json *entry, Error *error)
 {
     char path[FILE_PATH_SIZE];
-    return registry_path(registry, path, "audit.jsonl", NULL, error) && registry_append_line(path, entry, error);
+    return registry_path(registry, path, "audit.jsonl", NULL, error) &&
+           registry_append_line(path, entry, error);
 }
 
-static bool bar_path(const Registry *registry, const char *version, char ret_path[static FILE_PATH_SIZE], Error *error)
+static bool bar_path(const Registry *registry, const char *version, char ret_path[static FILE_PATH_SIZE],
+                     Error *error)
 {
     char name[VERSION_SIZE + 8];
     if (!release_is_version(version) || !text_print(name, sizeof name, "%s.json", version))
@@ -71,7 +73,8 @@ bool hold_clear(const Registry *registry, const char *reason, Error *error)
 bool bar_set(const Registry *registry, const char *version, const char *reason, Error *error)
 {
     char path[FILE_PATH_SIZE];
-    return bar_path(registry, version, path, error) && write_entry(registry, path, "bar", version, reason, error);
+    return bar_path(registry, version, path, error) &&
+           write_entry(registry, path, "bar", version, reason, error);
 }
 
 bool bar_clear(const Registry *registry, const char *version, const char *reason, Error *error)
@@ -114,8 +117,8 @@ bool registry_hold_state(const Registry *registry, HoldState *ret_state, Error *
     return true;
 }
 
-bool registry_is_barred(const Registry *registry, const char *version, bool *ret_barred, char ret_reason[static 256],
-                        Error *error)
+bool registry_is_barred(const Registry *registry, const char *version, bool *ret_barred,
+                        char ret_reason[static 256], Error *error)
 {
     char path[FILE_PATH_SIZE];
     bool barred;
@@ -125,11 +128,13 @@ bool registry_is_barred(const Registry *registry, const char *version, bool *ret
     *ret_barred = barred;
     ret_reason[0] = '\0';
     if (barred)
-        registry_clean_text(ret_reason, 256, json_text_or(json_get(entry, "reason"), "its bar cannot be read"));
+        registry_clean_text(ret_reason, 256,
+                            json_text_or(json_get(entry, "reason"), "its bar cannot be read"));
     return true;
 }
 
-FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason, Error *error)
+FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason,
+                     Error *error)
 {
     if (!reason || !reason[0]) {
         FAIL(error, ERROR_USAGE, 0, "%s needs a reason", action);
@@ -151,7 +156,8 @@ bool registry_hold(Registry *registry, const char *owner, const char *reason, Er
     return lock && hold_set(registry, reason, error);
 }
 
-bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null, const char *reason, Error *error)
+bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null,
+                     const char *reason, Error *error)
 {
     OWNED(FileLock, file_lock_release) *lock = hold_begin(registry, owner, "unhold", reason, error);
     if (!lock)

@@ -1,7 +1,7 @@
 // home - making and opening a home, its paths, and the small files in it.
 //
-// Where the owner's account is not the one that makes the home, the home and the folders both write belong to a group
-// both are in (2770): the group the home already has when it is set-group-id, else the owner's own.
+// Where the owner's account is not the one that makes the home, the home and the folders both write belong to
+// a group both are in (2770): the group the home already has when it is set-group-id, else the owner's own.
 #include "registry_internal.h"
 
 #include <errno.h>
@@ -36,7 +36,9 @@ static bool make_folder(const char *path, mode_t mode, gid_t group, Error *error
         return true;   // another account made it: completed, never changed
     if (status.st_gid != group && chown(path, (uid_t)-1, group) != 0) {
         FAIL(error, ERROR_CONFIG, 0, "cannot give directory '%s' to group %lld", path, (long long)group);
-        return error_hint(error, "Put both accounts into one group, or make the directory with that group and mode 2770 first.");
+        return error_hint(
+            error,
+            "Put both accounts into one group, or make the directory with that group and mode 2770 first.");
     }
     if ((status.st_mode & 07777) != mode && chmod(path, mode) != 0)
         return FAIL(error, ERROR_IO, errno, "could not set the mode of directory '%s'", path);
@@ -48,7 +50,8 @@ static bool make_shared_file(const char *path, bool shared, Error *error)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0660);
     if (fd < 0)
         return errno == EEXIST || FAIL(error, ERROR_IO, errno, "could not create file '%s'", path);
-    bool done = fchmod(fd, shared ? 0660 : 0640) == 0 || FAIL(error, ERROR_IO, errno, "could not set the mode of '%s'", path);
+    bool done = fchmod(fd, shared ? 0660 : 0640) == 0 ||
+                FAIL(error, ERROR_IO, errno, "could not set the mode of '%s'", path);
     close(fd);
     return done;
 }
@@ -116,7 +119,8 @@ static bool read_home_file(Registry *registry, Error *error)
         return FAIL(error, ERROR_DATA, 0, "it has no home.json");
     if (!json_get_text(home, "id", &id, error) || !json_get_text(home, "owner", &owner, error))
         return error_prefix(error, "home.json");
-    if (!text_copy(registry->id, sizeof registry->id, id) || !text_copy(registry->owner, sizeof registry->owner, owner))
+    if (!text_copy(registry->id, sizeof registry->id, id) ||
+        !text_copy(registry->owner, sizeof registry->owner, owner))
         return FAIL(error, ERROR_DATA, 0, "home.json: id or owner is too long");
     if (!registry_path(registry, path, "pointers", NULL, error))
         return false;
@@ -165,8 +169,8 @@ const char *registry_home_id(const Registry *registry)
     return registry->id;
 }
 
-bool registry_path(const Registry *registry, char ret_path[static FILE_PATH_SIZE], const char *folder, const char *name,
-                   Error *error)
+bool registry_path(const Registry *registry, char ret_path[static FILE_PATH_SIZE], const char *folder,
+                   const char *name, Error *error)
 {
     char path[FILE_PATH_SIZE];
     if (!file_join(path, registry->home, folder, error))
@@ -237,7 +241,8 @@ void registry_clean_text(char *ret_text, size_t size, const char *text)
     if (text_copy(ret_text, size, text_string(&clean)))
         return;
     size_t length = size - 4;
-    while (length > 0 && ((unsigned char)text_string(&clean)[length] & 0xc0) == 0x80)   // not inside a character
+    while (length > 0 &&
+           ((unsigned char)text_string(&clean)[length] & 0xc0) == 0x80)   // not inside a character
         length--;
     memcpy(ret_text, text_string(&clean), length);
     memcpy(ret_text + length, "...", 4);

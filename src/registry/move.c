@@ -1,7 +1,8 @@
-// move - the one way the pointer moves: record written beside, synced, renamed (commit), then `current` follows.
+// move - the one way the pointer moves: record written beside, synced, renamed (commit), then `current`
+// follows.
 //
-// Everything that may refuse comes before the rename of the record. After it the move has happened: a failure is
-// reported, nothing is undone, and the next recovery finishes or reverts by what is on disk.
+// Everything that may refuse comes before the rename of the record. After it the move has happened: a failure
+// is reported, nothing is undone, and the next recovery finishes or reverts by what is on disk.
 #include "registry_internal.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@ static void pass_step(void)
         raise(SIGKILL);
 }
 
-static bool fill_record(const Registry *registry, const Chain *chain, const Move *move, PointerRecord *record, Error *error)
+static bool fill_record(const Registry *registry, const Chain *chain, const Move *move, PointerRecord *record,
+                        Error *error)
 {
     const PointerRecord *top = chain_top(chain);
     *record = (PointerRecord){
@@ -65,7 +67,8 @@ static bool write_record(const Registry *registry, const char *directory, Pointe
     if (!render_checked(record, &bytes, error) || !file_join(path, directory, "record.json", error))
         return false;
     pass_step();
-    // The other account must be able to remove what a killed mover left; a record is protected by its owner's uid.
+    // The other account must be able to remove what a killed mover left; a record is protected by its owner's
+    // uid.
     if (mkdir(directory, 0750) != 0 || (registry->shared && chmod(directory, 02770) != 0))
         return FAIL(error, ERROR_IO, errno, "could not make directory '%s'", directory);
     pass_step();
@@ -117,7 +120,8 @@ static bool confirm(const Registry *registry, const PointerRecord *record, Error
     if (!registry_current(registry, &any, &live, error))
         return false;
     if (!any || live.seq != record->seq || !digest_equal(&live.digest, &record->digest))
-        return FAIL(error, ERROR_INCONSISTENT, 0, "'current' does not name pointer record '%lld'", (long long)record->seq);
+        return FAIL(error, ERROR_INCONSISTENT, 0, "'current' does not name pointer record '%lld'",
+                    (long long)record->seq);
     if (!registry_path(registry, path, "releases", record->to, error) ||
         !release_read_manifest(path, &ignored, &manifest, error))
         return false;
@@ -134,7 +138,8 @@ bool move_commit(const Registry *registry, const Chain *chain, const Move *move,
         return false;
     if (!commit_record(registry, &record, ret_committed, error)) {
         if (*ret_committed)
-            error_prefix(error, "pointer record '%lld' is written, 'current' does not follow it yet", (long long)record.seq);
+            error_prefix(error, "pointer record '%lld' is written, 'current' does not follow it yet",
+                         (long long)record.seq);
         return false;
     }
     pass_step();
@@ -150,10 +155,10 @@ bool move_commit(const Registry *registry, const Chain *chain, const Move *move,
 // What each kind of move asks for besides a target that verifies and is not barred.
 typedef struct MoveRule {
     RecoverMode recover;
-    bool baseline_only;       // its target is a named baseline
+    bool baseline_only;   // its target is a named baseline
     bool respects_hold;
     bool may_leave_release;   // what is live may be a release, not just nothing or a baseline
-    bool chooses;             // without a version: the last known-good
+    bool chooses;   // without a version: the last known-good
 } MoveRule;
 
 static const MoveRule move_rules[] = {
@@ -162,13 +167,14 @@ static const MoveRule move_rules[] = {
     [MOVE_REVERT] = {.recover = RECOVER_PROJECT, .may_leave_release = true, .chooses = true},
 };
 
-static bool check_allowed(const Registry *registry, const MoveRule *rule, const MoveRequest *request, const char *version,
-                          Error *error)
+static bool check_allowed(const Registry *registry, const MoveRule *rule, const MoveRequest *request,
+                          const char *version, Error *error)
 {
     HoldState hold;
     bool barred;
     char reason[256];
-    if (!registry_hold_state(registry, &hold, error) || !registry_is_barred(registry, version, &barred, reason, error))
+    if (!registry_hold_state(registry, &hold, error) ||
+        !registry_is_barred(registry, version, &barred, reason, error))
         return false;
     if (rule->respects_hold && hold.held)
         return FAIL(error, ERROR_CONFLICT, 0, "promotions are on hold by '%s': %s", hold.who, hold.reason);
@@ -179,19 +185,22 @@ static bool check_allowed(const Registry *registry, const MoveRule *rule, const 
         char now[CLOCK_TIME_SIZE], deadline[CLOCK_TIME_SIZE];
         clock_format(now_ns, "", now);
         clock_format(request->deadline_wall_ns, "", deadline);
-        return FAIL(error, ERROR_CONFLICT, 0, "deadline passed: it is %s, the deadline was %s", now, deadline);
+        return FAIL(error, ERROR_CONFLICT, 0, "deadline passed: it is %s, the deadline was %s", now,
+                    deadline);
     }
     return true;
 }
 
-static bool check_head(const Chain *chain, const RecoverResult *recovered, const MoveRule *rule, int64_t expected_seq, Error *error)
+static bool check_head(const Chain *chain, const RecoverResult *recovered, const MoveRule *rule,
+                       int64_t expected_seq, Error *error)
 {
     const PointerRecord *top = chain_top(chain);
     int64_t seq = top ? top->seq : 0;
     if (recovered->reverted)
         return FAIL(error, ERROR_CONFLICT, 0, "baseline moved: %s", recovered->report);
     if (expected_seq >= 0 && expected_seq != seq)
-        return FAIL(error, ERROR_CONFLICT, 0, "baseline moved: expected pointer record '%lld', the last one is '%lld'",
+        return FAIL(error, ERROR_CONFLICT, 0,
+                    "baseline moved: expected pointer record '%lld', the last one is '%lld'",
                     (long long)expected_seq, (long long)seq);
     if (!rule->may_leave_release && top && top->to_kind != RELEASE_BASELINE)
         return FAIL(error, ERROR_CONFLICT, 0, "cannot adopt a baseline while release '%s' is live", top->to);
@@ -212,7 +221,8 @@ static bool choose_target(const Registry *registry, const Chain *chain, const Mo
     return any || FAIL(error, ERROR_INCONSISTENT, 0, "no earlier release and no named baseline verifies");
 }
 
-static bool move_locked(const Registry *registry, const MoveRequest *request, PointerRecord *ret_record, Error *error)
+static bool move_locked(const Registry *registry, const MoveRequest *request, PointerRecord *ret_record,
+                        Error *error)
 {
     const MoveRule *rule = &move_rules[request->kind];
     SCOPED_CHAIN chain = {.records = NULL};
@@ -225,10 +235,15 @@ static bool move_locked(const Registry *registry, const MoveRequest *request, Po
         return false;
     if (rule->baseline_only && check.kind != RELEASE_BASELINE)
         return FAIL(error, ERROR_USAGE, 0, "release '%s' is not a baseline and cannot be adopted", version);
-    if (!check_allowed(registry, rule, request, version, error))   // last, since hashing may have outlasted the deadline
+    if (!check_allowed(registry, rule, request, version,
+                       error))   // last, since hashing may have outlasted the deadline
         return false;
-    const Move move = {.kind = request->kind, .to = version, .reason = request->reason, .run = request->run,
-                       .check = &check, .verdict_digest = request->verdict_digest};
+    const Move move = {.kind = request->kind,
+                       .to = version,
+                       .reason = request->reason,
+                       .run = request->run,
+                       .check = &check,
+                       .verdict_digest = request->verdict_digest};
     bool committed;
     return move_commit(registry, &chain, &move, ret_record, &committed, error);
 }
@@ -239,6 +254,7 @@ bool registry_move(Registry *registry, const MoveRequest *request, PointerRecord
         BUG("a rollback goes through registry_rollback");
     if (!request->version && !move_rules[request->kind].chooses)
         return FAIL(error, ERROR_USAGE, 0, "%s needs a version", registry_move_name(request->kind));
-    OWNED(FileLock, file_lock_release) *lock = registry_lock_pointer(registry, registry_move_name(request->kind), error);
+    OWNED(FileLock, file_lock_release) *lock =
+        registry_lock_pointer(registry, registry_move_name(request->kind), error);
     return lock && move_locked(registry, request, ret_record, error);
 }

@@ -1,7 +1,8 @@
-// owner - who may act: the account the kernel names, against the account the configuration names. Nothing else counts.
+// owner - who may act: the account the kernel names, against the account the configuration names. Nothing
+// else counts.
 //
-// Neither environment nor arguments are looked at. A refusal is recorded in denied.jsonl; not being able to record it
-// does not turn it into consent.
+// Neither environment nor arguments are looked at. A refusal is recorded in denied.jsonl; not being able to
+// record it does not turn it into consent.
 #include "registry_internal.h"
 
 #include <fedgate/process.h>
@@ -24,7 +25,8 @@ static void record_denial(const Registry *registry, const char *owner, const cha
     json_put_text(line, "actor", process_account());
     json_put_text(line, "owner", owner);
     Error ignored = ERROR_INIT;   // somebody outside the group cannot even write here
-    if (!registry_path(registry, path, "denied.jsonl", NULL, &ignored) || !registry_append_line(path, line, &ignored))
+    if (!registry_path(registry, path, "denied.jsonl", NULL, &ignored) ||
+        !registry_append_line(path, line, &ignored))
         error_clear(&ignored);
 }
 
@@ -38,7 +40,8 @@ bool registry_check_owner(const Registry *registry, const char *owner, const cha
     if (uid == process_uid())
         return true;
     record_denial(registry, name, action);
-    FAIL(error, ERROR_DENIED, 0, "%s is for account '%s' only, this is account '%s'", action, name, process_account());
+    FAIL(error, ERROR_DENIED, 0, "%s is for account '%s' only, this is account '%s'", action, name,
+         process_account());
     return error_hint(error, "Run it as the owner's account; the attempt was recorded.");
 }
 
@@ -48,5 +51,6 @@ bool registry_duty_separated(const Registry *registry, const char *owner)
     gid_t group;
     struct stat status;
     Error ignored = ERROR_INIT;
-    return owner_uid(registry, owner, &uid, &group, &ignored) && stat(registry->home, &status) == 0 && status.st_uid != uid;
+    return owner_uid(registry, owner, &uid, &group, &ignored) && stat(registry->home, &status) == 0 &&
+           status.st_uid != uid;
 }

@@ -1,7 +1,7 @@
 // record - one move of the pointer as canonical bytes, and back.
 //
-// The bytes are compact JSON, keys in the order of record_render, and one newline. Reading renders again and compares,
-// so a record has one form and its SHA-256 one value. Times are kept to the millisecond.
+// The bytes are compact JSON, keys in the order of record_render, and one newline. Reading renders again and
+// compares, so a record has one form and its SHA-256 one value. Times are kept to the millisecond.
 #include "registry_internal.h"
 
 #include <stddef.h>
@@ -79,9 +79,13 @@ typedef struct TextField {
     size_t offset, size;
 } TextField;
 
-#define TEXT_FIELD(name) {#name, offsetof(PointerRecord, name), sizeof((PointerRecord *)NULL)->name}
+#define TEXT_FIELD(name)                                                                                     \
+    {                                                                                                        \
+#name, offsetof(PointerRecord, name), sizeof((PointerRecord *)NULL)->name                            \
+    }
 static const TextField text_fields[] = {
-    TEXT_FIELD(decision), TEXT_FIELD(from), TEXT_FIELD(to), TEXT_FIELD(actor), TEXT_FIELD(reason), TEXT_FIELD(run),
+    TEXT_FIELD(decision), TEXT_FIELD(from),   TEXT_FIELD(to),
+    TEXT_FIELD(actor),    TEXT_FIELD(reason), TEXT_FIELD(run),
 };
 
 static bool parse_texts(const Json *json, PointerRecord *record, Error *error)
@@ -95,7 +99,8 @@ static bool parse_texts(const Json *json, PointerRecord *record, Error *error)
             return FAIL(error, ERROR_DATA, 0, "%s is longer than %zu bytes", field->key, field->size - 1);
     }
     if (!release_is_version(record->to) || (record->from[0] && !release_is_version(record->from)))
-        return FAIL(error, ERROR_DATA, 0, "from '%s' or to '%s' is not the name of a version", record->from, record->to);
+        return FAIL(error, ERROR_DATA, 0, "from '%s' or to '%s' is not the name of a version", record->from,
+                    record->to);
     return true;
 }
 
@@ -117,7 +122,8 @@ static bool parse_choices(const Json *json, PointerRecord *record, Error *error)
         return FAIL(error, ERROR_DATA, 0, "kind '%.32s' is unknown", kind);
     if (!release_find_kind(to_kind, &record->to_kind))
         return FAIL(error, ERROR_DATA, 0, "to_kind '%.32s' is unknown", to_kind);
-    return clock_parse(time, &record->wall_ns) || FAIL(error, ERROR_DATA, 0, "time '%.40s' is not RFC 3339", time);
+    return clock_parse(time, &record->wall_ns) ||
+           FAIL(error, ERROR_DATA, 0, "time '%.40s' is not RFC 3339", time);
 }
 
 bool record_parse(const char *bytes, size_t length, PointerRecord *ret_record, Error *error)
@@ -128,10 +134,13 @@ bool record_parse(const char *bytes, size_t length, PointerRecord *ret_record, E
     if (!json || !json_get_integer(json, "format", &format, error))
         return false;
     if (format != REGISTRY_FORMAT)
-        return FAIL(error, ERROR_DATA, 0, "format is %lld, this program reads %d", (long long)format, REGISTRY_FORMAT);
-    if (!json_get_integer(json, "seq", &record.seq, error) || !json_get_integer(json, "previous", &record.previous, error) ||
-        !json_get_integer(json, "actor_uid", &record.actor_uid, error) || !parse_texts(json, &record, error) ||
-        !parse_choices(json, &record, error) || !parse_digest(json, "previous_digest", &record.previous_digest, error) ||
+        return FAIL(error, ERROR_DATA, 0, "format is %lld, this program reads %d", (long long)format,
+                    REGISTRY_FORMAT);
+    if (!json_get_integer(json, "seq", &record.seq, error) ||
+        !json_get_integer(json, "previous", &record.previous, error) ||
+        !json_get_integer(json, "actor_uid", &record.actor_uid, error) ||
+        !parse_texts(json, &record, error) || !parse_choices(json, &record, error) ||
+        !parse_digest(json, "previous_digest", &record.previous_digest, error) ||
         !parse_digest(json, "verdict_digest", &record.verdict_digest, error) ||
         !parse_digest(json, "release_digest", &record.release_digest, error))
         return false;

@@ -1,7 +1,9 @@
-// recover - one defined end for whatever an earlier process left half done; repeating it changes nothing more.
+// recover - one defined end for whatever an earlier process left half done; repeating it changes nothing
+// more.
 //
-// The chain is read first: when it is broken nothing is touched. Then temporaries go, and `current` follows the last
-// record if that record's release is whole; if not, one revert to the last known-good or the named baseline, or stop.
+// The chain is read first: when it is broken nothing is touched. Then temporaries go, and `current` follows
+// the last record if that record's release is whole; if not, one revert to the last known-good or the named
+// baseline, or stop.
 #include "registry_internal.h"
 
 #include <stdarg.h>
@@ -37,13 +39,17 @@ typedef struct Leftover {
 
 // Written under pointer.lock, which we hold.
 static const Leftover pointer_leftovers[] = {
-    {"pointers", ".tmp-"}, {"bars", ".tmp-"}, {"", ".tmp-current-"}, {"", ".tmp-hold.json-"},
+    {"pointers", ".tmp-"},
+    {"bars", ".tmp-"},
+    {"", ".tmp-current-"},
+    {"", ".tmp-hold.json-"},
 };
 
 // Written under run.lock, which the caller of registry_recover holds.
 static const Leftover run_leftovers[] = {{"releases", ".tmp-"}, {"slots", ".tmp-"}, {"", ".tmp-"}};
 
-static bool remove_leftover(const Registry *registry, const Leftover *leftover, RecoverResult *result, Error *error)
+static bool remove_leftover(const Registry *registry, const Leftover *leftover, RecoverResult *result,
+                            Error *error)
 {
     char folder[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
     FileList names;
@@ -54,16 +60,18 @@ static bool remove_leftover(const Registry *registry, const Leftover *leftover, 
         if (!text_starts_with(names.names[i], leftover->prefix))
             continue;
         // An empty folder first: a record's is closed to the other account until its first file is written.
-        done = file_join(path, folder, names.names[i], error) && (rmdir(path) == 0 || file_remove_tree(path, error));
+        done = file_join(path, folder, names.names[i], error) &&
+               (rmdir(path) == 0 || file_remove_tree(path, error));
         if (done)
-            report(result, "removed leftover '%s%s%s'", leftover->folder, leftover->folder[0] ? "/" : "", names.names[i]);
+            report(result, "removed leftover '%s%s%s'", leftover->folder, leftover->folder[0] ? "/" : "",
+                   names.names[i]);
     }
     file_list_done(&names);
     return done;
 }
 
-static bool remove_leftovers(const Registry *registry, const Leftover *leftovers, size_t count, RecoverResult *result,
-                             Error *error)
+static bool remove_leftovers(const Registry *registry, const Leftover *leftovers, size_t count,
+                             RecoverResult *result, Error *error)
 {
     for (size_t i = 0; i < count; i++)
         if (!remove_leftover(registry, &leftovers[i], result, error))
@@ -71,8 +79,8 @@ static bool remove_leftovers(const Registry *registry, const Leftover *leftovers
     return true;
 }
 
-static bool follow(const Registry *registry, const PointerRecord *top, CurrentState state, int64_t seq, RecoverResult *result,
-                   Error *error)
+static bool follow(const Registry *registry, const PointerRecord *top, CurrentState state, int64_t seq,
+                   RecoverResult *result, Error *error)
 {
     if (state == CURRENT_SOUND && seq == top->seq)
         return true;
@@ -90,7 +98,8 @@ static bool follow(const Registry *registry, const PointerRecord *top, CurrentSt
 }
 
 // The target of the last record is bad: one step back, then stop.
-static bool revert(const Registry *registry, Chain *chain, const Error *problem, RecoverResult *result, Error *error)
+static bool revert(const Registry *registry, Chain *chain, const Error *problem, RecoverResult *result,
+                   Error *error)
 {
     ReleaseCheck check;
     char version[VERSION_SIZE], reason[600];
@@ -98,8 +107,10 @@ static bool revert(const Registry *registry, Chain *chain, const Error *problem,
     if (!target_fall_back(registry, chain, &any, version, &check, error))
         return false;
     if (!any) {
-        FAIL(error, ERROR_INCONSISTENT, 0, "%s, and neither an earlier release nor the named baseline is good", problem->message);
-        return error_hint(error, "Nothing was changed: restore a release from a backup into 'releases/', then run again.");
+        FAIL(error, ERROR_INCONSISTENT, 0,
+             "%s, and neither an earlier release nor the named baseline is good", problem->message);
+        return error_hint(
+            error, "Nothing was changed: restore a release from a backup into 'releases/', then run again.");
     }
     if (!text_print(reason, sizeof reason, "live release does not verify: %s", problem->message))
         BUG("reason does not fit");
@@ -113,7 +124,8 @@ static bool revert(const Registry *registry, Chain *chain, const Error *problem,
     return chain_read(registry, chain, error);
 }
 
-static bool settle(const Registry *registry, RecoverMode mode, Chain *chain, RecoverResult *result, Error *error)
+static bool settle(const Registry *registry, RecoverMode mode, Chain *chain, RecoverResult *result,
+                   Error *error)
 {
     CurrentState state;
     int64_t seq;
@@ -122,9 +134,12 @@ static bool settle(const Registry *registry, RecoverMode mode, Chain *chain, Rec
         return false;
     if (!top && state != CURRENT_MISSING) {
         FAIL(error, ERROR_INCONSISTENT, 0, "'current' is there, but there is no pointer record");
-        return error_hint(error, "Nothing was changed: restore 'pointers/' from a backup, or remove 'current' to begin anew.");
+        return error_hint(
+            error,
+            "Nothing was changed: restore 'pointers/' from a backup, or remove 'current' to begin anew.");
     }
-    if (!remove_leftovers(registry, pointer_leftovers, sizeof pointer_leftovers / sizeof pointer_leftovers[0], result, error))
+    if (!remove_leftovers(registry, pointer_leftovers, sizeof pointer_leftovers / sizeof pointer_leftovers[0],
+                          result, error))
         return false;
     if (!top || (mode == RECOVER_PROJECT && state == CURRENT_SOUND && seq == top->seq))
         return true;
@@ -138,7 +153,8 @@ static bool settle(const Registry *registry, RecoverMode mode, Chain *chain, Rec
     return mode == RECOVER_PROJECT || revert(registry, chain, &problem, result, error);
 }
 
-bool recover_locked(const Registry *registry, RecoverMode mode, Chain *ret_chain, RecoverResult *ret_result, Error *error)
+bool recover_locked(const Registry *registry, RecoverMode mode, Chain *ret_chain, RecoverResult *ret_result,
+                    Error *error)
 {
     *ret_result = (RecoverResult){.reverted = false};
     Chain chain;
@@ -157,5 +173,6 @@ bool registry_recover(Registry *registry, RecoverResult *ret_result, Error *erro
     OWNED(FileLock, file_lock_release) *lock = registry_lock_pointer(registry, "recovery", error);
     SCOPED_CHAIN chain = {.records = NULL};
     return lock && recover_locked(registry, RECOVER_REVERT, &chain, ret_result, error) &&
-           remove_leftovers(registry, run_leftovers, sizeof run_leftovers / sizeof run_leftovers[0], ret_result, error);
+           remove_leftovers(registry, run_leftovers, sizeof run_leftovers / sizeof run_leftovers[0],
+                            ret_result, error);
 }

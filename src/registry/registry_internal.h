@@ -1,5 +1,5 @@
-// registry_internal.h - the chain in memory and the steps that move it; every function here runs below pointer.lock
-// unless it says otherwise.
+// registry_internal.h - the chain in memory and the steps that move it; every function here runs below
+// pointer.lock unless it says otherwise.
 #ifndef FEDGATE_REGISTRY_INTERNAL_H
 #define FEDGATE_REGISTRY_INTERNAL_H
 
@@ -20,8 +20,8 @@ struct Registry {
 };
 
 // Path below the home, at most two names deep; false with ERROR_USAGE when too long.
-bool registry_path(const Registry *registry, char ret_path[static FILE_PATH_SIZE], const char *folder, const char *name,
-                   Error *error) WARN_UNUSED;
+bool registry_path(const Registry *registry, char ret_path[static FILE_PATH_SIZE], const char *folder,
+                   const char *name, Error *error) WARN_UNUSED;
 // A JSON object of ours with `format` 1. ERROR_DATA otherwise; *ret_value NULL when there is no file.
 bool registry_read_state(const char *path, Json **ret_value, Error *error) WARN_UNUSED;
 // One line appended and synced; a torn last line is closed first.
@@ -44,27 +44,34 @@ typedef struct Chain {
 } Chain;
 bool chain_read(const Registry *registry, Chain *ret_chain, Error *error) WARN_UNUSED;   // lock-free
 void chain_done(Chain *chain);
-static inline void chain_release_scope(Chain *chain) { chain_done(chain); }
+static inline void chain_release_scope(Chain *chain)
+{
+    chain_done(chain);
+}
 #define SCOPED_CHAIN __attribute__((cleanup(chain_release_scope))) Chain
-const PointerRecord *chain_top(const Chain *chain);                                // NULL when empty
-const PointerRecord *chain_find(const Chain *chain, const char *version);          // last record naming it, or NULL
+const PointerRecord *chain_top(const Chain *chain);   // NULL when empty
+const PointerRecord *chain_find(const Chain *chain, const char *version);   // last record naming it, or NULL
 
 // -- current
 typedef enum CurrentState { CURRENT_MISSING, CURRENT_SOUND, CURRENT_DANGLING, CURRENT_FOREIGN } CurrentState;
-bool current_look(const Registry *registry, CurrentState *ret_state, int64_t *ret_seq, Error *error) WARN_UNUSED;
+bool current_look(const Registry *registry, CurrentState *ret_state, int64_t *ret_seq,
+                  Error *error) WARN_UNUSED;
 bool current_project(const Registry *registry, int64_t seq, Error *error) WARN_UNUSED;   // D7; repeatable
 
 // -- targets
 // Whole on disk, named by its version, and the same bytes as when it was live before (when it was).
 bool target_verify(const Registry *registry, const Chain *chain, const char *version, ReleaseCheck *ret_check,
                    Error *error) WARN_UNUSED;
-bool target_is_bad(const Error *error);   // after target_verify: the release is bad, as against not being able to look
+bool target_is_bad(
+    const Error *error);   // after target_verify: the release is bad, as against not being able to look
 // registry_previous_good on a chain already read.
-bool target_previous_good(const Registry *registry, const Chain *chain, bool *ret_any, char ret_version[static VERSION_SIZE],
-                          ReleaseCheck *ret_check, Error *error) WARN_UNUSED;
+bool target_previous_good(const Registry *registry, const Chain *chain, bool *ret_any,
+                          char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check,
+                          Error *error) WARN_UNUSED;
 // Previous good release, else the named baseline; any=false when neither verifies.
-bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_any, char ret_version[static VERSION_SIZE],
-                      ReleaseCheck *ret_check, Error *error) WARN_UNUSED;
+bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_any,
+                      char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check,
+                      Error *error) WARN_UNUSED;
 void target_list_good(const Registry *registry, const Chain *chain, Text *out);   // "a, b" for a hint
 
 // -- move
@@ -80,21 +87,24 @@ bool move_commit(const Registry *registry, const Chain *chain, const Move *move,
 
 // -- recover
 typedef enum RecoverMode {
-    RECOVER_PROJECT,   // before the owner's own move: temps and `current` only, a bad target is left to that move
-    RECOVER_REVERT,    // a target that does not verify is reverted
+    RECOVER_PROJECT,   // before the owner's own move: temps and `current` only, a bad target is left to that
+                       // move
+    RECOVER_REVERT,   // a target that does not verify is reverted
 } RecoverMode;
 bool recover_locked(const Registry *registry, RecoverMode mode, Chain *ret_chain, RecoverResult *ret_result,
                     Error *error) WARN_UNUSED;
 
 // -- hold and bars
 // What every change by the owner begins with: a reason, the owner's account, pointer.lock. NULL on failure.
-FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason, Error *error) WARN_UNUSED;
+FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason,
+                     Error *error) WARN_UNUSED;
 bool hold_set(const Registry *registry, const char *reason, Error *error) WARN_UNUSED;
 bool hold_clear(const Registry *registry, const char *reason, Error *error) WARN_UNUSED;
 bool bar_set(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
 bool bar_clear(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
 
 // -- owner
-bool owner_uid(const Registry *registry, const char *owner, uid_t *ret_uid, gid_t *ret_gid, Error *error) WARN_UNUSED;
+bool owner_uid(const Registry *registry, const char *owner, uid_t *ret_uid, gid_t *ret_gid,
+               Error *error) WARN_UNUSED;
 
 #endif

@@ -1,7 +1,9 @@
-// rollback - the owner's way back: a new, higher record naming a release that was live before, a bar and a hold.
+// rollback - the owner's way back: a new, higher record naming a release that was live before, a bar and a
+// hold.
 //
-// Bar and hold are set before the record: killed between them, nothing can be promoted and the pointer has not moved,
-// which the owner sees. The other order would leave a moment in which the next night puts the bad release back.
+// Bar and hold are set before the record: killed between them, nothing can be promoted and the pointer has
+// not moved, which the owner sees. The other order would leave a moment in which the next night puts the bad
+// release back.
 #include "registry_internal.h"
 
 static bool refuse(const Registry *registry, const Chain *chain, Error *error)
@@ -14,7 +16,8 @@ static bool refuse(const Registry *registry, const Chain *chain, Error *error)
     return error_hint(error, "Nothing moved; no earlier release can be gone back to.");
 }
 
-static bool check_named(const Registry *registry, const Chain *chain, const char *to, ReleaseCheck *ret_check, Error *error)
+static bool check_named(const Registry *registry, const Chain *chain, const char *to, ReleaseCheck *ret_check,
+                        Error *error)
 {
     bool barred;
     char reason[256];
@@ -27,8 +30,8 @@ static bool check_named(const Registry *registry, const Chain *chain, const char
     return target_verify(registry, chain, to, ret_check, error);
 }
 
-static bool choose(const Registry *registry, const Chain *chain, const char *to, char ret_version[static VERSION_SIZE],
-                   ReleaseCheck *ret_check, Error *error)
+static bool choose(const Registry *registry, const Chain *chain, const char *to,
+                   char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check, Error *error)
 {
     const PointerRecord *top = chain_top(chain);
     if (!top)
@@ -43,20 +46,23 @@ static bool choose(const Registry *registry, const Chain *chain, const char *to,
     bool any;
     if (!target_fall_back(registry, chain, &any, ret_version, ret_check, error))
         return false;
-    return any || (FAIL(error, ERROR_DATA, 0, "nothing earlier than '%s' verifies and is not barred", top->to),
-                   refuse(registry, chain, error));
+    return any ||
+           (FAIL(error, ERROR_DATA, 0, "nothing earlier than '%s' verifies and is not barred", top->to),
+            refuse(registry, chain, error));
 }
 
 typedef struct Brake {
     bool set_bar, set_hold;   // set by us, so ours to undo
 } Brake;
 
-static bool brake(const Registry *registry, const PointerRecord *left, const char *reason, Brake *brake_set, Error *error)
+static bool brake(const Registry *registry, const PointerRecord *left, const char *reason, Brake *brake_set,
+                  Error *error)
 {
     HoldState hold;
     bool barred;
     char why[256];
-    if (!registry_hold_state(registry, &hold, error) || !registry_is_barred(registry, left->to, &barred, why, error))
+    if (!registry_hold_state(registry, &hold, error) ||
+        !registry_is_barred(registry, left->to, &barred, why, error))
         return false;
     // A named baseline is never barred: it is what is left when nothing else is.
     if (!barred && left->to_kind != RELEASE_BASELINE) {
@@ -75,15 +81,16 @@ static bool brake(const Registry *registry, const PointerRecord *left, const cha
 static void unbrake(const Registry *registry, const PointerRecord *left, const Brake *brake_set)
 {
     static const char reason[] = "undone: the rollback could not be committed";
-    Error ignored = ERROR_INIT;   // a bar or a hold that stays is on the safe side, and audit.jsonl says why it is there
+    Error ignored =
+        ERROR_INIT;   // a bar or a hold that stays is on the safe side, and audit.jsonl says why it is there
     if (brake_set->set_hold && !hold_clear(registry, reason, &ignored))
         error_clear(&ignored);
     if (brake_set->set_bar && !bar_clear(registry, left->to, reason, &ignored))
         error_clear(&ignored);
 }
 
-bool registry_rollback(Registry *registry, const char *owner, const char *to, const char *reason, PointerRecord *ret_record,
-                       Error *error)
+bool registry_rollback(Registry *registry, const char *owner, const char *to, const char *reason,
+                       PointerRecord *ret_record, Error *error)
 {
     OWNED(FileLock, file_lock_release) *lock = hold_begin(registry, owner, "rollback", reason, error);
     if (!lock)

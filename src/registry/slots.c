@@ -1,11 +1,13 @@
 // slots - the index of judged nights: slots/<slot>.json, replaced atomically.
 #include "registry_internal.h"
 
-static bool slot_path(const Registry *registry, const char *slot, char ret_path[static FILE_PATH_SIZE], Error *error)
+static bool slot_path(const Registry *registry, const char *slot, char ret_path[static FILE_PATH_SIZE],
+                      Error *error)
 {
     char name[96];
     if (!text_is_name(slot) || !text_print(name, sizeof name, "%s.json", slot))
-        return FAIL(error, ERROR_USAGE, 0, "slot '%.64s' is not a name: a-z, 0-9, '.', '_' and '-', at most 64", slot);
+        return FAIL(error, ERROR_USAGE, 0,
+                    "slot '%.64s' is not a name: a-z, 0-9, '.', '_' and '-', at most 64", slot);
     return registry_path(registry, ret_path, "slots", name, error);
 }
 

@@ -1,10 +1,12 @@
-// target - which release may be made live again: verified from disk, the same bytes as when it was live, not barred.
+// target - which release may be made live again: verified from disk, the same bytes as when it was live, not
+// barred.
 #include "registry_internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-bool target_verify(const Registry *registry, const Chain *chain, const char *version, ReleaseCheck *ret_check, Error *error)
+bool target_verify(const Registry *registry, const Chain *chain, const char *version, ReleaseCheck *ret_check,
+                   Error *error)
 {
     char path[FILE_PATH_SIZE];
     if (!registry_path(registry, path, "releases", version, error) || !release_verify(path, ret_check, error))
@@ -12,13 +14,15 @@ bool target_verify(const Registry *registry, const Chain *chain, const char *ver
     if (!text_equal(ret_check->version, version))
         return FAIL(error, ERROR_DATA, 0, "release '%s' holds version '%s'", version, ret_check->version);
     const PointerRecord *known = chain_find(chain, version);
-    if (known && (!digest_equal(&known->release_digest, &ret_check->digest) || known->to_kind != ret_check->kind))
-        return FAIL(error, ERROR_DATA, 0, "release '%s' is not the one that pointer record '%lld' made live", version,
-                    (long long)known->seq);
+    if (known &&
+        (!digest_equal(&known->release_digest, &ret_check->digest) || known->to_kind != ret_check->kind))
+        return FAIL(error, ERROR_DATA, 0, "release '%s' is not the one that pointer record '%lld' made live",
+                    version, (long long)known->seq);
     return true;
 }
 
-// True when the release itself is bad, as against not being able to look: a sector that cannot be read is bad too.
+// True when the release itself is bad, as against not being able to look: a sector that cannot be read is bad
+// too.
 bool target_is_bad(const Error *error)
 {
     return error->kind == ERROR_DATA || (error->kind == ERROR_IO && error->code == EIO);
@@ -39,8 +43,8 @@ static size_t find_introduction(const Chain *chain)
     return chain->count - 1;
 }
 
-static bool is_good(const Registry *registry, const Chain *chain, const char *version, bool *ret_good, ReleaseCheck *ret_check,
-                    Error *error)
+static bool is_good(const Registry *registry, const Chain *chain, const char *version, bool *ret_good,
+                    ReleaseCheck *ret_check, Error *error)
 {
     char reason[256];
     bool barred;
@@ -55,8 +59,8 @@ static bool is_good(const Registry *registry, const Chain *chain, const char *ve
     return true;
 }
 
-bool target_previous_good(const Registry *registry, const Chain *chain, bool *ret_any, char ret_version[static VERSION_SIZE],
-                          ReleaseCheck *ret_check, Error *error)
+bool target_previous_good(const Registry *registry, const Chain *chain, bool *ret_any,
+                          char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check, Error *error)
 {
     *ret_any = false;
     const PointerRecord *top = chain_top(chain);
@@ -82,8 +86,8 @@ static const PointerRecord *find_baseline(const Chain *chain)
     return NULL;
 }
 
-bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_any, char ret_version[static VERSION_SIZE],
-                      ReleaseCheck *ret_check, Error *error)
+bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_any,
+                      char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check, Error *error)
 {
     if (!target_previous_good(registry, chain, ret_any, ret_version, ret_check, error))
         return false;
@@ -112,14 +116,17 @@ void target_list_good(const Registry *registry, const Chain *chain, Text *out)
     }
 }
 
-bool registry_previous_good(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE], Error *error)
+bool registry_previous_good(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE],
+                            Error *error)
 {
     SCOPED_CHAIN chain = {.records = NULL};
     ReleaseCheck check;
-    return chain_read(registry, &chain, error) && target_previous_good(registry, &chain, ret_any, ret_version, &check, error);
+    return chain_read(registry, &chain, error) &&
+           target_previous_good(registry, &chain, ret_any, ret_version, &check, error);
 }
 
-bool registry_baseline(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE], Error *error)
+bool registry_baseline(const Registry *registry, bool *ret_any, char ret_version[static VERSION_SIZE],
+                       Error *error)
 {
     SCOPED_CHAIN chain = {.records = NULL};
     if (!chain_read(registry, &chain, error))

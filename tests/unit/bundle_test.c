@@ -72,7 +72,8 @@ START_TEST(a_published_release_verifies_and_says_what_it_is)
     ASSERT_OK(release_read_manifest(in("releases/" VERSION), &manifest, &again, &error), &error);
     ck_assert(digest_equal(&again, &digest));
     ck_assert_str_eq(json_text_or(json_get(manifest, "kind"), ""), "release");
-    ck_assert_str_eq(json_text_or(json_get(json_at(json_get(manifest, "files"), 0), "name"), ""), "card.json");
+    ck_assert_str_eq(json_text_or(json_get(json_at(json_get(manifest, "files"), 0), "name"), ""),
+                     "card.json");
     FileList names;
     ASSERT_OK(file_list(in("releases"), &names, &error), &error);
     ck_assert_uint_eq(names.count, 1);   // no draft is left
@@ -113,9 +114,11 @@ START_TEST(a_damaged_release_under_the_same_name_is_not_taken_for_done)
     Digest digest;
     bool existed;
     OWNED(ReleaseDraft, release_free) *draft = seal("run-2", "weights", &digest);
-    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA, "already published and damaged");
+    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA,
+                 "already published and damaged");
     ck_assert_int_eq(unlink(in("releases/" VERSION "/manifest.json")), 0);
-    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA, "already published and damaged");
+    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA,
+                 "already published and damaged");
 }
 END_TEST
 
@@ -137,10 +140,13 @@ START_TEST(a_draft_whose_manifest_was_replaced_is_not_published)
     OWNED(ReleaseDraft, release_free) *draft = seal("run-1", "weights", &digest);
     OWNED(ReleaseDraft, release_free) *second = seal("run-2", "weightz", &other);
     ck_assert_int_eq(rename(support_path(release_path(second), "manifest.json"),
-                            support_path(release_path(draft), "manifest.json")), 0);
+                            support_path(release_path(draft), "manifest.json")),
+                     0);
     ck_assert_int_eq(rename(support_path(release_path(second), "model.safetensors"),
-                            support_path(release_path(draft), "model.safetensors")), 0);
-    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA, "manifest changed after sealing");
+                            support_path(release_path(draft), "model.safetensors")),
+                     0);
+    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA,
+                 "manifest changed after sealing");
 }
 END_TEST
 
@@ -178,11 +184,15 @@ START_TEST(names_that_do_not_belong_into_paths_are_refused)
     error_clear(&error);
     OWNED(ReleaseDraft, release_free) *draft = release_begin(in("releases"), "run-1", &error);
     ASSERT_OK(draft != NULL, &error);
-    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE, "has no files");
-    ASSERT_FAILS(release_seal(draft, "..", "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE, "not the name of a version");
-    ASSERT_FAILS(release_seal(draft, VERSION, "a/b", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE, "not a name");
+    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE,
+                 "has no files");
+    ASSERT_FAILS(release_seal(draft, "..", "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE,
+                 "not the name of a version");
+    ASSERT_FAILS(release_seal(draft, VERSION, "a/b", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE,
+                 "not a name");
     support_write(support_path(release_path(draft), "Model.BIN"), "x");
-    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE, "'Model.BIN'");
+    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE,
+                 "'Model.BIN'");
     static const char *const versions[] = {"", "-rf", "a/b", "..", "a..b", "A", "a\nb", NULL};
     for (size_t i = 0; versions[i]; i++)
         ck_assert_msg(!release_is_version(versions[i]), "'%s' passed", versions[i]);
@@ -198,20 +208,45 @@ START_TEST(what_is_not_a_plain_file_cannot_be_sealed)
     OWNED(ReleaseDraft, release_free) *draft = release_begin(in("releases"), "run-1", &error);
     ASSERT_OK(draft != NULL, &error);
     ck_assert_int_eq(symlink("/etc/passwd", support_path(release_path(draft), "model.json")), 0);
-    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_DATA, "not a plain file");
+    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_DATA,
+                 "not a plain file");
 }
 END_TEST
 
 // -- every way to spoil a published release
 
-static void spoil_byte(void) { support_write(in("releases/" VERSION "/maps.json"), "[]"); }
-static void spoil_extra_byte(void) { support_write(in("releases/" VERSION "/maps.json"), "{} "); }
-static void spoil_cut(void) { ck_assert_int_eq(truncate(in("releases/" VERSION "/maps.json"), 1), 0); }
-static void spoil_huge(void) { ck_assert_int_eq(truncate(in("releases/" VERSION "/maps.json"), (off_t)1 << 40), 0); }
-static void spoil_missing(void) { ck_assert_int_eq(unlink(in("releases/" VERSION "/maps.json")), 0); }
-static void spoil_extra(void) { support_write(in("releases/" VERSION "/readme"), ""); }
-static void spoil_odd_name(void) { support_write(in("releases/" VERSION "/a\033[2Jb"), ""); }
-static void spoil_folder(void) { ck_assert_int_eq(mkdir(in("releases/" VERSION "/more"), 0755), 0); }
+static void spoil_byte(void)
+{
+    support_write(in("releases/" VERSION "/maps.json"), "[]");
+}
+static void spoil_extra_byte(void)
+{
+    support_write(in("releases/" VERSION "/maps.json"), "{} ");
+}
+static void spoil_cut(void)
+{
+    ck_assert_int_eq(truncate(in("releases/" VERSION "/maps.json"), 1), 0);
+}
+static void spoil_huge(void)
+{
+    ck_assert_int_eq(truncate(in("releases/" VERSION "/maps.json"), (off_t)1 << 40), 0);
+}
+static void spoil_missing(void)
+{
+    ck_assert_int_eq(unlink(in("releases/" VERSION "/maps.json")), 0);
+}
+static void spoil_extra(void)
+{
+    support_write(in("releases/" VERSION "/readme"), "");
+}
+static void spoil_odd_name(void)
+{
+    support_write(in("releases/" VERSION "/a\033[2Jb"), "");
+}
+static void spoil_folder(void)
+{
+    ck_assert_int_eq(mkdir(in("releases/" VERSION "/more"), 0755), 0);
+}
 static void spoil_link(void)
 {
     ck_assert_int_eq(rename(in("releases/" VERSION "/maps.json"), in("maps.json")), 0);
@@ -243,32 +278,78 @@ static void spoil_release_gone(void)
     spoil_release_by_link();
     ck_assert_int_eq(unlink(in("releases/" VERSION)), 0);
 }
-static void manifest(const char *text) { support_write(in("releases/" VERSION "/manifest.json"), text); }
-static void spoil_no_manifest(void) { ck_assert_int_eq(unlink(in("releases/" VERSION "/manifest.json")), 0); }
+static void manifest(const char *text)
+{
+    support_write(in("releases/" VERSION "/manifest.json"), text);
+}
+static void spoil_no_manifest(void)
+{
+    ck_assert_int_eq(unlink(in("releases/" VERSION "/manifest.json")), 0);
+}
 static void spoil_manifest_link(void)
 {
     spoil_no_manifest();
     ck_assert_int_eq(symlink("/dev/zero", in("releases/" VERSION "/manifest.json")), 0);
 }
-static void spoil_manifest_empty(void) { manifest(""); }
-static void spoil_manifest_huge(void) { ck_assert_int_eq(truncate(in("releases/" VERSION "/manifest.json"), 1 << 20), 0); }
-static void spoil_manifest_format(void) { manifest("{\"format\":2}"); }
-static void spoil_manifest_list(void) { manifest("[]"); }
+static void spoil_manifest_empty(void)
+{
+    manifest("");
+}
+static void spoil_manifest_huge(void)
+{
+    ck_assert_int_eq(truncate(in("releases/" VERSION "/manifest.json"), 1 << 20), 0);
+}
+static void spoil_manifest_format(void)
+{
+    manifest("{\"format\":2}");
+}
+static void spoil_manifest_list(void)
+{
+    manifest("[]");
+}
 
-#define HEAD "{\"format\":1,\"version\":\"" VERSION "\",\"kind\":\"release\",\"model\":\"adult\",\"files\":["
+// clang-format off
+#define HEAD \
+    "{\"format\":1,\"version\":\"" VERSION "\",\"kind\":\"release\",\"model\":\"adult\",\"files\":["
 #define ROW(name, size) "{\"name\":\"" name "\",\"size\":" size ",\"sha256\":\"" HEX "\"}"
 #define HEX "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-static void spoil_manifest_compact(void) { manifest(HEAD ROW("card.json", "0") "]}"); }
-static void spoil_manifest_no_files(void) { manifest(HEAD "]}"); }
-static void spoil_manifest_twice(void) { manifest(HEAD ROW("card.json", "0") "," ROW("card.json", "0") "]}"); }
-static void spoil_manifest_escape(void) { manifest(HEAD ROW("../card.json", "0") "]}"); }
-static void spoil_manifest_self(void) { manifest(HEAD ROW("manifest.json", "0") "]}"); }
-static void spoil_manifest_negative(void) { manifest(HEAD ROW("card.json", "-1") "]}"); }
-static void spoil_manifest_digest(void) { manifest(HEAD "{\"name\":\"card.json\",\"size\":0,\"sha256\":\"e3\"}]}"); }
-static void spoil_manifest_size_text(void) { manifest(HEAD ROW("card.json", "\"0\"") "]}"); }
+// clang-format on
+static void spoil_manifest_compact(void)
+{
+    manifest(HEAD ROW("card.json", "0") "]}");
+}
+static void spoil_manifest_no_files(void)
+{
+    manifest(HEAD "]}");
+}
+static void spoil_manifest_twice(void)
+{
+    manifest(HEAD ROW("card.json", "0") "," ROW("card.json", "0") "]}");
+}
+static void spoil_manifest_escape(void)
+{
+    manifest(HEAD ROW("../card.json", "0") "]}");
+}
+static void spoil_manifest_self(void)
+{
+    manifest(HEAD ROW("manifest.json", "0") "]}");
+}
+static void spoil_manifest_negative(void)
+{
+    manifest(HEAD ROW("card.json", "-1") "]}");
+}
+static void spoil_manifest_digest(void)
+{
+    manifest(HEAD "{\"name\":\"card.json\",\"size\":0,\"sha256\":\"e3\"}]}");
+}
+static void spoil_manifest_size_text(void)
+{
+    manifest(HEAD ROW("card.json", "\"0\"") "]}");
+}
 static void spoil_manifest_kind(void)
 {
-    manifest("{\"format\":1,\"version\":\"" VERSION "\",\"kind\":\"other\",\"model\":\"adult\",\"files\":[]}");
+    manifest("{\"format\":1,\"version\":\"" VERSION
+             "\",\"kind\":\"other\",\"model\":\"adult\",\"files\":[]}");
 }
 static void spoil_manifest_version(void)
 {
@@ -290,7 +371,8 @@ static const struct Spoiling {
     {"a file blown up to a terabyte", spoil_huge, "has 1099511627776 bytes"},
     {"a missing file", spoil_missing, "file 'maps.json' is missing"},
     {"an extra file", spoil_extra, "file 'readme' is not in the manifest"},
-    {"an extra file with escape codes in its name", spoil_odd_name, "file 'a\\x1b[2Jb' is not in the manifest"},
+    {"an extra file with escape codes in its name", spoil_odd_name,
+     "file 'a\\x1b[2Jb' is not in the manifest"},
     {"a folder", spoil_folder, "file 'more' is not in the manifest"},
     {"a link in place of a file", spoil_link, "file 'maps.json' is not a plain file"},
     {"a fifo in place of a file", spoil_fifo, "file 'maps.json' is not a plain file"},
@@ -332,7 +414,8 @@ START_TEST(a_spoiled_release_is_refused_and_the_problem_is_named)
 END_TEST
 
 #ifdef FEDGATE_FAULTS
-// In a program of its own, since fault points count the calls of a process: 0 published, 1 refused, 2 result and error disagree.
+// In a program of its own, since fault points count the calls of a process: 0 published, 1 refused, 2 result
+// and error disagree.
 static int publish_here(const char *releases)
 {
     Digest digest;
@@ -346,7 +429,8 @@ static int publish_here(const char *releases)
     return done != (error.kind == ERROR_NONE) ? 2 : !done;
 }
 
-// Fails the Nth call of a point until none fires: publishing is then done, before that nothing is under the name.
+// Fails the Nth call of a point until none fires: publishing is then done, before that nothing is under the
+// name.
 START_TEST(a_failing_file_system_leaves_no_release_under_the_name)
 {
     static const char *const points[] = {"file.sync", "file.rename", "file.write", "file.open"};
@@ -367,7 +451,8 @@ START_TEST(a_failing_file_system_leaves_no_release_under_the_name)
             return;
         }
         ck_assert(!file_exists(in("releases/.tmp-run-1")));
-        if (file_exists(in("releases/" VERSION))) {   // the rename was done, syncing its parent failed: whole, not trusted
+        if (file_exists(in("releases/" VERSION))) {   // the rename was done, syncing its parent failed:
+                                                      // whole, not trusted
             ReleaseCheck check;
             ASSERT_OK(release_verify(in("releases/" VERSION), &check, &error), &error);
             ASSERT_OK(file_remove_tree(in("releases/" VERSION), &error), &error);

@@ -1,4 +1,5 @@
-// registry_fixture.h - a home of its own for one test, on a simulated clock, and short words for what tests do with it.
+// registry_fixture.h - a home of its own for one test, on a simulated clock, and short words for what tests
+// do with it.
 #ifndef FEDGATE_REGISTRY_FIXTURE_H
 #define FEDGATE_REGISTRY_FIXTURE_H
 
@@ -16,9 +17,9 @@
 #include <unistd.h>
 
 #define BASELINE "base-0000000000000000"
-#define A "model-000000000000000a"
-#define B "model-000000000000000b"
-#define C "model-000000000000000c"
+#define A        "model-000000000000000a"
+#define B        "model-000000000000000b"
+#define C        "model-000000000000000c"
 
 static const int64_t fixture_begin_ns = INT64_C(1790000000) * 1000000000;
 static const int64_t fixture_hour_ns = INT64_C(3600) * 1000000000;
@@ -33,7 +34,8 @@ typedef struct Fixture {
 
 __attribute__((unused)) static void fixture_open(Fixture *f)
 {
-    *f = (Fixture){.folder = support_folder_new(), .clock = clock_simulated(fixture_begin_ns), .error = ERROR_INIT};
+    *f = (Fixture){
+        .folder = support_folder_new(), .clock = clock_simulated(fixture_begin_ns), .error = ERROR_INIT};
     ASSERT_OK(file_join(f->home, f->folder, "home", &f->error), &f->error);
     ASSERT_OK(registry_create(f->home, process_account(), f->clock, &f->error), &f->error);
     f->registry = registry_open(f->home, f->clock, &f->error);
@@ -53,7 +55,8 @@ __attribute__((unused)) static const char *fixture_path(const Fixture *f, const 
 }
 
 // A release whose one file holds `content`; the version alone when NULL.
-__attribute__((unused)) static void fixture_publish(Fixture *f, const char *version, ReleaseKind kind, const char *content)
+__attribute__((unused)) static void fixture_publish(Fixture *f, const char *version, ReleaseKind kind,
+                                                    const char *content)
 {
     char releases[FILE_PATH_SIZE];
     bool existed;
@@ -66,9 +69,11 @@ __attribute__((unused)) static void fixture_publish(Fixture *f, const char *vers
     ASSERT_OK(release_publish(draft, releases, &existed, &f->error), &f->error);
 }
 
-__attribute__((unused)) static bool fixture_try(Fixture *f, MoveKind kind, const char *version, int64_t expected_seq)
+__attribute__((unused)) static bool fixture_try(Fixture *f, MoveKind kind, const char *version,
+                                                int64_t expected_seq)
 {
-    const MoveRequest request = {.kind = kind, .version = version, .expected_seq = expected_seq, .reason = "test", .run = ""};
+    const MoveRequest request = {
+        .kind = kind, .version = version, .expected_seq = expected_seq, .reason = "test", .run = ""};
     PointerRecord record;
     return registry_move(f->registry, &request, &record, &f->error);
 }

@@ -6,19 +6,26 @@
 
 static Fixture f;
 
-static void set_up(void) { fixture_three(&f); }
+static void set_up(void)
+{
+    fixture_three(&f);
+}
 static void set_up_four(void)
 {
     fixture_three(&f);
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
 }
-static void tear_down(void) { fixture_close(&f); }
+static void tear_down(void)
+{
+    fixture_close(&f);
+}
 
 // -- the owner
 
 static const char *stranger(void)
 {
-    return getuid() == 0 ? "nobody" : "root";   // an account that is not ours: root too acts only when it is the owner
+    return getuid() == 0 ? "nobody"
+                         : "root";   // an account that is not ours: root too acts only when it is the owner
 }
 
 static int count_lines(const char *name, const char *words)
@@ -35,11 +42,14 @@ static int count_lines(const char *name, const char *words)
 START_TEST(only_the_owner_rolls_back_holds_and_lifts)
 {
     PointerRecord record;
-    ASSERT_FAILS(registry_rollback(f.registry, stranger(), NULL, "why", &record, &f.error), &f.error, ERROR_DENIED,
-                 "rollback is for account");
-    ASSERT_FAILS(registry_hold(f.registry, stranger(), "why", &f.error), &f.error, ERROR_DENIED, "hold is for account");
-    ASSERT_FAILS(registry_unhold(f.registry, stranger(), NULL, "why", &f.error), &f.error, ERROR_DENIED, "unhold is for");
-    ASSERT_FAILS(registry_check_owner(f.registry, "no-such-account-here", "import", &f.error), &f.error, ERROR_CONFIG, "owner");
+    ASSERT_FAILS(registry_rollback(f.registry, stranger(), NULL, "why", &record, &f.error), &f.error,
+                 ERROR_DENIED, "rollback is for account");
+    ASSERT_FAILS(registry_hold(f.registry, stranger(), "why", &f.error), &f.error, ERROR_DENIED,
+                 "hold is for account");
+    ASSERT_FAILS(registry_unhold(f.registry, stranger(), NULL, "why", &f.error), &f.error, ERROR_DENIED,
+                 "unhold is for");
+    ASSERT_FAILS(registry_check_owner(f.registry, "no-such-account-here", "import", &f.error), &f.error,
+                 ERROR_CONFIG, "owner");
     ASSERT_OK(registry_check_owner(f.registry, process_account(), "import", &f.error), &f.error);
     fixture_expect_live(&f, B, 3);
     ck_assert_int_eq(count_lines("denied.jsonl", "\"action\":\"rollback\""), 1);
@@ -53,7 +63,8 @@ END_TEST
 START_TEST(a_torn_last_line_does_not_swallow_the_next)
 {
     support_write(fixture_path(&f, "denied.jsonl"), "{\"time\":\"2026");
-    ASSERT_FAILS(registry_hold(f.registry, stranger(), "why", &f.error), &f.error, ERROR_DENIED, "hold is for account");
+    ASSERT_FAILS(registry_hold(f.registry, stranger(), "why", &f.error), &f.error, ERROR_DENIED,
+                 "hold is for account");
     ck_assert_int_eq(count_lines("denied.jsonl", "\n{\"time\":"), 1);
 }
 END_TEST
@@ -135,7 +146,8 @@ START_TEST(an_owner_with_an_account_of_its_own_moves_what_the_nightly_account_ma
     fixture_expect_live(&g, BASELINE, 3);
     ck_assert_uint_eq(fixture_count_records(&g), 3);   // and the nightly account believes the owner's record
     PointerRecord record;
-    ASSERT_FAILS(registry_rollback(g.registry, "", NULL, "why", &record, &g.error), &g.error, ERROR_DENIED, "'nobody' only");
+    ASSERT_FAILS(registry_rollback(g.registry, "", NULL, "why", &record, &g.error), &g.error, ERROR_DENIED,
+                 "'nobody' only");
     ck_assert(!fixture_try(&g, MOVE_PROMOTE, A, -1));
     support_check_error(&g.error, ERROR_CONFLICT, "on hold by 'nobody'", "promote");
     registry_close(g.registry);
@@ -176,7 +188,10 @@ static int mixed(Fixture *own, int number)
     PointerRecord record;
     if (number % 2 == 0)
         return fixture_try(own, MOVE_REVERT, number % 4 == 0 ? A : C, -1) ? 0 : 2;
-    return registry_rollback(own->registry, "", NULL, "why", &record, &own->error) || own->error.kind == ERROR_DATA ? 0 : 2;
+    return registry_rollback(own->registry, "", NULL, "why", &record, &own->error) ||
+                   own->error.kind == ERROR_DATA
+               ? 0
+               : 2;
 }
 
 START_TEST(rollbacks_and_moves_at_once_leave_one_chain)
@@ -199,7 +214,8 @@ END_TEST
 
 // -- killed and failed in the middle
 
-// After recovery the pointer names what was live or what was to be, the chain holds, and nothing is left over.
+// After recovery the pointer names what was live or what was to be, the chain holds, and nothing is left
+// over.
 static void expect_old_or_new(const char *old, const char *new)
 {
     RecoverResult result;
@@ -267,7 +283,8 @@ static const struct FaultRow {
     {"file.open.fail", promote_once, C},   {"file.link.fail", promote_once, C},
 };
 
-// In a program of its own, since fault points count the calls of a process: 0 moved, 1 refused, 2 result and error disagree.
+// In a program of its own, since fault points count the calls of a process: 0 moved, 1 refused, 2 result and
+// error disagree.
 static int work_here(const char *row, const char *home)
 {
     Fixture own = {.clock = clock_real(), .error = ERROR_INIT};
@@ -307,7 +324,8 @@ START_TEST(a_move_killed_or_failed_at_each_step_leaves_old_or_new)
         int code = work_with_fault(_i, n);
         bool any;
         PointerRecord record;
-        ASSERT_OK(registry_current(f.registry, &any, &record, &f.error), &f.error);   // readers are never without one
+        ASSERT_OK(registry_current(f.registry, &any, &record, &f.error),
+                  &f.error);   // readers are never without one
         ck_assert(any);
         expect_old_or_new(B, row->to);
         if (code == 0)

@@ -3,9 +3,18 @@
 
 static Fixture f;
 
-static void set_up(void) { fixture_open(&f); }
-static void set_up_three(void) { fixture_three(&f); }
-static void tear_down(void) { fixture_close(&f); }
+static void set_up(void)
+{
+    fixture_open(&f);
+}
+static void set_up_three(void)
+{
+    fixture_three(&f);
+}
+static void tear_down(void)
+{
+    fixture_close(&f);
+}
 
 static PointerRecord rollback(const char *to)
 {
@@ -59,7 +68,8 @@ START_TEST(a_new_home_has_nothing_live_and_nothing_to_go_back_to)
     expect_previous(NULL);
     ck_assert_uint_eq(fixture_count_records(&f), 0);
     ASSERT_FAILS(registry_current_path(f.registry, path, &f.error), &f.error, ERROR_DATA, "nothing is live");
-    ASSERT_FAILS(registry_rollback(f.registry, "", NULL, "why", &record, &f.error), &f.error, ERROR_DATA, "nothing is live");
+    ASSERT_FAILS(registry_rollback(f.registry, "", NULL, "why", &record, &f.error), &f.error, ERROR_DATA,
+                 "nothing is live");
     ck_assert(!fixture_try(&f, MOVE_REVERT, NULL, -1));
     ck_assert_int_eq(f.error.kind, ERROR_INCONSISTENT);
 }
@@ -78,7 +88,8 @@ START_TEST(a_home_is_completed_but_never_overwritten)
     ck_assert_uint_eq(strlen(registry_home_id(f.registry)), UUID_SIZE - 1);
     ck_assert_str_eq(registry_home(f.registry), f.home);
     ck_assert(!registry_duty_separated(f.registry, ""));
-    ASSERT_FAILS(registry_create(f.home, "no-such-account-here", f.clock, &f.error), &f.error, ERROR_CONFIG, "owner");
+    ASSERT_FAILS(registry_create(f.home, "no-such-account-here", f.clock, &f.error), &f.error, ERROR_CONFIG,
+                 "owner");
 }
 END_TEST
 
@@ -134,7 +145,8 @@ START_TEST(a_whole_life_goes_forward_back_and_no_further_than_the_baseline)
     ck_assert_int_eq(record.to_kind, RELEASE_BASELINE);
     ck_assert(held() && barred(A) && !barred(B));
 
-    ASSERT_FAILS(registry_rollback(f.registry, "", NULL, "again", &record, &f.error), &f.error, ERROR_DATA, "nothing earlier than");
+    ASSERT_FAILS(registry_rollback(f.registry, "", NULL, "again", &record, &f.error), &f.error, ERROR_DATA,
+                 "nothing earlier than");
     fixture_expect_live(&f, BASELINE, 5);
 
     unhold(NULL);
@@ -159,10 +171,14 @@ START_TEST(a_rollback_to_what_is_absent_rotten_barred_or_live_moves_nothing)
 {
     PointerRecord record;
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
-    ASSERT_FAILS(registry_rollback(f.registry, "", C, "why", &record, &f.error), &f.error, ERROR_DATA, "was never live here");
-    ASSERT_FAILS(registry_rollback(f.registry, "", B, "why", &record, &f.error), &f.error, ERROR_USAGE, "already live");
-    ASSERT_FAILS(registry_rollback(f.registry, "", "../x", "why", &record, &f.error), &f.error, ERROR_USAGE, "not the name");
-    ASSERT_FAILS(registry_rollback(f.registry, "", A, "", &record, &f.error), &f.error, ERROR_USAGE, "needs a reason");
+    ASSERT_FAILS(registry_rollback(f.registry, "", C, "why", &record, &f.error), &f.error, ERROR_DATA,
+                 "was never live here");
+    ASSERT_FAILS(registry_rollback(f.registry, "", B, "why", &record, &f.error), &f.error, ERROR_USAGE,
+                 "already live");
+    ASSERT_FAILS(registry_rollback(f.registry, "", "../x", "why", &record, &f.error), &f.error, ERROR_USAGE,
+                 "not the name");
+    ASSERT_FAILS(registry_rollback(f.registry, "", A, "", &record, &f.error), &f.error, ERROR_USAGE,
+                 "needs a reason");
     fixture_rot(&f, A);
     ck_assert(!registry_rollback(f.registry, "", A, "why", &record, &f.error));
     support_check_error(&f.error, ERROR_DATA, "differs from its digest", "rollback");
@@ -170,9 +186,11 @@ START_TEST(a_rollback_to_what_is_absent_rotten_barred_or_live_moves_nothing)
     error_clear(&f.error);
     fixture_expect_live(&f, B, 3);
     ck_assert(!held() && !barred(B));
-    ASSERT_OK(registry_rollback(f.registry, "", NULL, "why", &record, &f.error), &f.error);   // past the rotten one
+    ASSERT_OK(registry_rollback(f.registry, "", NULL, "why", &record, &f.error),
+              &f.error);   // past the rotten one
     ck_assert_str_eq(record.to, BASELINE);
-    ASSERT_FAILS(registry_rollback(f.registry, "", B, "why", &record, &f.error), &f.error, ERROR_DATA, "is barred: why");
+    ASSERT_FAILS(registry_rollback(f.registry, "", B, "why", &record, &f.error), &f.error, ERROR_DATA,
+                 "is barred: why");
 }
 END_TEST
 
@@ -188,13 +206,18 @@ END_TEST
 
 START_TEST(what_was_live_at_a_time_is_found_by_sequence)
 {
-    static const struct { int64_t after_ns; const char *version; } rows[] = {
+    static const struct {
+        int64_t after_ns;
+        const char *version;
+    } rows[] = {
         {-1, NULL}, {0, NULL}, {1, BASELINE}, {2, A}, {3, B}, {100, B},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bool any;
         PointerRecord record;
-        ASSERT_OK(registry_at(f.registry, fixture_begin_ns + rows[i].after_ns * fixture_hour_ns, &any, &record, &f.error), &f.error);
+        ASSERT_OK(registry_at(f.registry, fixture_begin_ns + rows[i].after_ns * fixture_hour_ns, &any,
+                              &record, &f.error),
+                  &f.error);
         ck_assert_int_eq(any, rows[i].version != NULL);
         if (any)
             ck_assert_str_eq(record.to, rows[i].version);
@@ -204,7 +227,8 @@ START_TEST(what_was_live_at_a_time_is_found_by_sequence)
     fixture_live(&f, MOVE_PROMOTE, C);
     bool any;
     PointerRecord record;
-    ASSERT_OK(registry_at(f.registry, fixture_begin_ns + 3 * fixture_hour_ns, &any, &record, &f.error), &f.error);
+    ASSERT_OK(registry_at(f.registry, fixture_begin_ns + 3 * fixture_hour_ns, &any, &record, &f.error),
+              &f.error);
     ck_assert_str_eq(record.to, C);
     fixture_expect_live(&f, C, 4);
 }
@@ -214,7 +238,8 @@ START_TEST(a_decision_against_an_older_head_is_refused)
 {
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
     ck_assert(!fixture_try(&f, MOVE_PROMOTE, C, 2));
-    support_check_error(&f.error, ERROR_CONFLICT, "baseline moved: expected pointer record '2', the last one is '3'", "promote");
+    support_check_error(&f.error, ERROR_CONFLICT,
+                        "baseline moved: expected pointer record '2', the last one is '3'", "promote");
     error_clear(&f.error);
     ck_assert(!fixture_try(&f, MOVE_PROMOTE, C, 0));
     error_clear(&f.error);
@@ -226,9 +251,14 @@ START_TEST(nothing_is_promoted_after_its_deadline)
 {
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
     PointerRecord record;
-    MoveRequest request = {.kind = MOVE_PROMOTE, .version = C, .expected_seq = -1, .reason = "late", .run = "",
+    MoveRequest request = {.kind = MOVE_PROMOTE,
+                           .version = C,
+                           .expected_seq = -1,
+                           .reason = "late",
+                           .run = "",
                            .deadline_wall_ns = clock_wall_ns(f.clock) - 1};
-    ASSERT_FAILS(registry_move(f.registry, &request, &record, &f.error), &f.error, ERROR_CONFLICT, "deadline passed");
+    ASSERT_FAILS(registry_move(f.registry, &request, &record, &f.error), &f.error, ERROR_CONFLICT,
+                 "deadline passed");
     fixture_expect_live(&f, B, 3);
     request.deadline_wall_ns = clock_wall_ns(f.clock);
     ASSERT_OK(registry_move(f.registry, &request, &record, &f.error), &f.error);
@@ -240,7 +270,8 @@ START_TEST(each_kind_of_move_asks_for_its_kind_of_target)
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
     fixture_publish(&f, "base-0000000000000001", RELEASE_BASELINE, NULL);
     ck_assert(!fixture_try(&f, MOVE_ADOPT, "base-0000000000000001", -1));
-    support_check_error(&f.error, ERROR_CONFLICT, "cannot adopt a baseline while release '" B "' is live", "adopt");
+    support_check_error(&f.error, ERROR_CONFLICT, "cannot adopt a baseline while release '" B "' is live",
+                        "adopt");
     error_clear(&f.error);
     ck_assert(!fixture_try(&f, MOVE_PROMOTE, NULL, -1));
     support_check_error(&f.error, ERROR_USAGE, "promote needs a version", "promote");
@@ -252,7 +283,8 @@ START_TEST(each_kind_of_move_asks_for_its_kind_of_target)
     ck_assert(!fixture_try(&f, MOVE_ADOPT, C, -1));
     support_check_error(&f.error, ERROR_USAGE, "is not a baseline", "adopt");
     error_clear(&f.error);
-    ASSERT_OK(fixture_try(&f, MOVE_ADOPT, "base-0000000000000001", -1), &f.error);   // from one baseline to the next
+    ASSERT_OK(fixture_try(&f, MOVE_ADOPT, "base-0000000000000001", -1),
+              &f.error);   // from one baseline to the next
     bool any;
     char version[VERSION_SIZE];
     ASSERT_OK(registry_baseline(f.registry, &any, version, &f.error), &f.error);
@@ -260,9 +292,18 @@ START_TEST(each_kind_of_move_asks_for_its_kind_of_target)
 }
 END_TEST
 
-static void tamper_extra_byte(void) { support_write(fixture_path(&f, "releases/" C "/model.json"), C "x"); }
-static void tamper_missing(void) { ck_assert_int_eq(unlink(fixture_path(&f, "releases/" C "/model.json")), 0); }
-static void tamper_extra_file(void) { support_write(fixture_path(&f, "releases/" C "/x.json"), ""); }
+static void tamper_extra_byte(void)
+{
+    support_write(fixture_path(&f, "releases/" C "/model.json"), C "x");
+}
+static void tamper_missing(void)
+{
+    ck_assert_int_eq(unlink(fixture_path(&f, "releases/" C "/model.json")), 0);
+}
+static void tamper_extra_file(void)
+{
+    support_write(fixture_path(&f, "releases/" C "/x.json"), "");
+}
 static void tamper_link(void)
 {
     tamper_missing();
@@ -347,7 +388,8 @@ START_TEST(the_record_says_everything_and_reads_back)
     char path[FILE_PATH_SIZE];
     ASSERT_OK(registry_current_path(f.registry, path, &f.error), &f.error);
     ck_assert_str_eq(path, fixture_path(&f, "releases/" B));
-    ck_assert(file_exists(fixture_path(&f, "current/release/manifest.json")));   // what a plain reader follows
+    ck_assert(
+        file_exists(fixture_path(&f, "current/release/manifest.json")));   // what a plain reader follows
 }
 END_TEST
 
@@ -356,10 +398,12 @@ START_TEST(a_reason_of_any_bytes_becomes_one_sound_record)
     char reason[2000];
     memset(reason, 'x', sizeof reason);
     memcpy(reason, "\033[2J\n\xff \"q\" ", 11);
-    memcpy(reason + 230, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 20);
+    memcpy(reason + 230, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
+           20);
     reason[sizeof reason - 1] = '\0';
     fixture_publish(&f, C, RELEASE_MODEL, NULL);
-    const MoveRequest request = {.kind = MOVE_PROMOTE, .version = C, .expected_seq = -1, .reason = reason, .run = ""};
+    const MoveRequest request = {
+        .kind = MOVE_PROMOTE, .version = C, .expected_seq = -1, .reason = reason, .run = ""};
     PointerRecord record;
     ASSERT_OK(registry_move(f.registry, &request, &record, &f.error), &f.error);
     ck_assert_uint_eq(fixture_count_records(&f), 4);
@@ -382,7 +426,8 @@ START_TEST(a_hold_is_the_owners_and_leaves_its_trail)
     SCOPED_TEXT trail;
     text_init(&trail, 65536);
     support_read(fixture_path(&f, "audit.jsonl"), &trail);
-    ck_assert_ptr_nonnull(strstr(text_string(&trail), "\"action\":\"hold\",\"version\":null,\"reason\":\"audit week\""));
+    ck_assert_ptr_nonnull(
+        strstr(text_string(&trail), "\"action\":\"hold\",\"version\":null,\"reason\":\"audit week\""));
     ck_assert_ptr_nonnull(strstr(text_string(&trail), "\"action\":\"unhold\""));
 }
 END_TEST
@@ -413,7 +458,8 @@ START_TEST(a_judged_slot_is_found_again)
     ASSERT_OK(registry_slot_read(f.registry, "2026-11-30", &found, &f.error), &f.error);
     ck_assert(json_same(slot, found));
     json_free(found);
-    ASSERT_FAILS(registry_slot_read(f.registry, "../home", &found, &f.error), &f.error, ERROR_USAGE, "slot '../home'");
+    ASSERT_FAILS(registry_slot_read(f.registry, "../home", &found, &f.error), &f.error, ERROR_USAGE,
+                 "slot '../home'");
     support_write(fixture_path(&f, "slots/cut.json"), "{");
     ASSERT_FAILS(registry_slot_read(f.registry, "cut", &found, &f.error), &f.error, ERROR_DATA, "slot 'cut'");
 }
@@ -438,7 +484,8 @@ static Suite *suite(void)
     tcase_add_test(three, a_decision_against_an_older_head_is_refused);
     tcase_add_test(three, nothing_is_promoted_after_its_deadline);
     tcase_add_test(three, each_kind_of_move_asks_for_its_kind_of_target);
-    tcase_add_loop_test(three, a_tampered_release_is_not_promoted, 0, (int)(sizeof tamperings / sizeof tamperings[0]));
+    tcase_add_loop_test(three, a_tampered_release_is_not_promoted, 0,
+                        (int)(sizeof tamperings / sizeof tamperings[0]));
     tcase_add_test(three, a_version_that_was_live_with_other_bytes_is_not_promoted);
     tcase_add_test(three, a_revert_asked_for_goes_to_the_last_known_good);
     tcase_add_test(three, the_record_says_everything_and_reads_back);

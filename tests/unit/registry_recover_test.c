@@ -1,10 +1,17 @@
-// registry_recover_test - every state a home can be found in has one end, and a second recovery finds nothing to do.
+// registry_recover_test - every state a home can be found in has one end, and a second recovery finds nothing
+// to do.
 #include "registry_fixture.h"
 
 static Fixture f;
 
-static void set_up(void) { fixture_three(&f); }
-static void tear_down(void) { fixture_close(&f); }
+static void set_up(void)
+{
+    fixture_three(&f);
+}
+static void tear_down(void)
+{
+    fixture_close(&f);
+}
 
 static RecoverResult recover(void)
 {
@@ -52,8 +59,9 @@ START_TEST(what_a_killed_process_was_writing_is_removed)
     ck_assert_int_eq(symlink("pointers/4", fixture_path(&f, ".tmp-current-1-0")), 0);
     support_write(fixture_path(&f, ".tmp-last-verdict.json-1-0"), "");
     RecoverResult result = recover();
-    static const char *const gone[] = {"pointers/.tmp-4", "releases/.tmp-run-1", "bars/.tmp-x.json-1-0",
-                                       "slots/.tmp-2026-11-30.json-1-0", ".tmp-current-1-0", ".tmp-last-verdict.json-1-0"};
+    static const char *const gone[] = {"pointers/.tmp-4",      "releases/.tmp-run-1",
+                                       "bars/.tmp-x.json-1-0", "slots/.tmp-2026-11-30.json-1-0",
+                                       ".tmp-current-1-0",     ".tmp-last-verdict.json-1-0"};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
         struct stat status;
         ck_assert_msg(lstat(fixture_path(&f, gone[i]), &status) != 0, "'%s' is still there", gone[i]);
@@ -75,8 +83,14 @@ START_TEST(a_rollback_beside_a_running_night_leaves_its_draft_alone)
 END_TEST
 
 static void spoil_nothing(void) {}
-static void make_plain(void) { support_write(fixture_path(&f, "current"), "pointers/2"); }
-static void make_folder(void) { ck_assert_int_eq(mkdir(fixture_path(&f, "current"), 0700), 0); }
+static void make_plain(void)
+{
+    support_write(fixture_path(&f, "current"), "pointers/2");
+}
+static void make_folder(void)
+{
+    ck_assert_int_eq(mkdir(fixture_path(&f, "current"), 0700), 0);
+}
 
 static const struct CurrentRow {
     const char *target;   // of the link; NULL: none
@@ -121,7 +135,8 @@ START_TEST(a_full_folder_in_place_of_current_is_left_to_the_owner)
     make_folder();
     support_write(fixture_path(&f, "current/x"), "");
     RecoverResult result;
-    ASSERT_FAILS(registry_recover(f.registry, &result, &f.error), &f.error, ERROR_INCONSISTENT, "directory that is not empty");
+    ASSERT_FAILS(registry_recover(f.registry, &result, &f.error), &f.error, ERROR_INCONSISTENT,
+                 "directory that is not empty");
 }
 END_TEST
 
@@ -156,8 +171,14 @@ static void remove_release(const char *version)
     ASSERT_OK(file_remove_tree(fixture_path(&f, name), &f.error), &f.error);
 }
 
-static void rot_b(void) { fixture_rot(&f, B); }
-static void lose_b(void) { remove_release(B); }
+static void rot_b(void)
+{
+    fixture_rot(&f, B);
+}
+static void lose_b(void)
+{
+    remove_release(B);
+}
 static void swap_b(void)   // whole in itself, but not what was made live
 {
     remove_release(B);
@@ -271,16 +292,46 @@ static void move_record(const char *from, const char *to)
     ck_assert_int_eq(rename(fixture_path(&f, source), fixture_path(&f, to)), 0);
 }
 
-static void break_reason(void) { edit_record("2", "\"reason\":\"test\"", "\"reason\":\"tesT\""); }
-static void break_blank(void) { edit_record("2", "\"reason\":", "\"reason\": "); }
-static void break_key(void) { edit_record("2", "\"reason\":\"test\",", ""); }
-static void break_extra_key(void) { edit_record("2", "\"reason\"", "\"note\":1,\"reason\""); }
-static void break_kind(void) { edit_record("2", "\"promote\"", "\"promoted\""); }
-static void break_to_kind(void) { edit_record("2", "\"release\",\"actor_uid\"", "\"model\",\"actor_uid\""); }
-static void break_to(void) { edit_record("2", "\"to\":\"" A "\"", "\"to\":\"../x\""); }
-static void break_format(void) { edit_record("2", "\"format\":1", "\"format\":2"); }
-static void break_time(void) { edit_record("2", "+00:00", ""); }
-static void break_digest(void) { edit_record("2", "\"release_digest\":\"", "\"release_digest\":\"x"); }
+static void break_reason(void)
+{
+    edit_record("2", "\"reason\":\"test\"", "\"reason\":\"tesT\"");
+}
+static void break_blank(void)
+{
+    edit_record("2", "\"reason\":", "\"reason\": ");
+}
+static void break_key(void)
+{
+    edit_record("2", "\"reason\":\"test\",", "");
+}
+static void break_extra_key(void)
+{
+    edit_record("2", "\"reason\"", "\"note\":1,\"reason\"");
+}
+static void break_kind(void)
+{
+    edit_record("2", "\"promote\"", "\"promoted\"");
+}
+static void break_to_kind(void)
+{
+    edit_record("2", "\"release\",\"actor_uid\"", "\"model\",\"actor_uid\"");
+}
+static void break_to(void)
+{
+    edit_record("2", "\"to\":\"" A "\"", "\"to\":\"../x\"");
+}
+static void break_format(void)
+{
+    edit_record("2", "\"format\":1", "\"format\":2");
+}
+static void break_time(void)
+{
+    edit_record("2", "+00:00", "");
+}
+static void break_digest(void)
+{
+    edit_record("2", "\"release_digest\":\"", "\"release_digest\":\"x");
+}
 static void break_long(void)
 {
     char reason[400];
@@ -289,12 +340,30 @@ static void break_long(void)
     edit_record("2", "\"reason\":\"test", reason);
     edit_record("2", "xxx", "\"reason\":\"xxx");
 }
-static void break_seq(void) { edit_record("2", "\"seq\":2", "\"seq\":3"); }
-static void break_previous(void) { edit_record("2", "\"previous\":1", "\"previous\":0"); }
-static void break_from(void) { edit_record("3", "\"from\":\"" A "\"", "\"from\":\"" C "\""); }
-static void break_actor(void) { edit_record("3", "\"actor_uid\":", "\"actor_uid\":7"); }
-static void break_empty(void) { support_write(fixture_path(&f, "pointers/2/record.json"), ""); }
-static void break_missing(void) { ck_assert_int_eq(unlink(fixture_path(&f, "pointers/2/record.json")), 0); }
+static void break_seq(void)
+{
+    edit_record("2", "\"seq\":2", "\"seq\":3");
+}
+static void break_previous(void)
+{
+    edit_record("2", "\"previous\":1", "\"previous\":0");
+}
+static void break_from(void)
+{
+    edit_record("3", "\"from\":\"" A "\"", "\"from\":\"" C "\"");
+}
+static void break_actor(void)
+{
+    edit_record("3", "\"actor_uid\":", "\"actor_uid\":7");
+}
+static void break_empty(void)
+{
+    support_write(fixture_path(&f, "pointers/2/record.json"), "");
+}
+static void break_missing(void)
+{
+    ck_assert_int_eq(unlink(fixture_path(&f, "pointers/2/record.json")), 0);
+}
 static void break_link(void)
 {
     break_missing();
@@ -305,18 +374,39 @@ static void break_fifo(void)
     break_missing();
     ck_assert_int_eq(mkfifo(fixture_path(&f, "pointers/2/record.json"), 0600), 0);
 }
-static void break_huge(void) { ck_assert_int_eq(truncate(fixture_path(&f, "pointers/2/record.json"), 1 << 30), 0); }
+static void break_huge(void)
+{
+    ck_assert_int_eq(truncate(fixture_path(&f, "pointers/2/record.json"), 1 << 30), 0);
+}
 static void break_release(void)
 {
     ck_assert_int_eq(unlink(fixture_path(&f, "pointers/2/release")), 0);
     ck_assert_int_eq(symlink("../../releases/" B, fixture_path(&f, "pointers/2/release")), 0);
 }
-static void break_no_release(void) { ck_assert_int_eq(unlink(fixture_path(&f, "pointers/3/release")), 0); }
-static void break_gap(void) { move_record("2", "elsewhere"); }
-static void break_first(void) { move_record("1", "elsewhere"); }
-static void break_twice(void) { move_record("2", "pointers/02"); }
-static void break_zero(void) { ck_assert_int_eq(mkdir(fixture_path(&f, "pointers/0"), 0700), 0); }
-static void break_range(void) { ck_assert_int_eq(mkdir(fixture_path(&f, "pointers/99999999999999999999"), 0700), 0); }
+static void break_no_release(void)
+{
+    ck_assert_int_eq(unlink(fixture_path(&f, "pointers/3/release")), 0);
+}
+static void break_gap(void)
+{
+    move_record("2", "elsewhere");
+}
+static void break_first(void)
+{
+    move_record("1", "elsewhere");
+}
+static void break_twice(void)
+{
+    move_record("2", "pointers/02");
+}
+static void break_zero(void)
+{
+    ck_assert_int_eq(mkdir(fixture_path(&f, "pointers/0"), 0700), 0);
+}
+static void break_range(void)
+{
+    ck_assert_int_eq(mkdir(fixture_path(&f, "pointers/99999999999999999999"), 0700), 0);
+}
 static void break_file(void)
 {
     break_gap();
@@ -376,7 +466,8 @@ START_TEST(a_chain_that_does_not_hold_stops_everything_and_names_the_record)
     PointerRecord *records;
     size_t count;
     if (row->spoil != break_all_gone)
-        ASSERT_FAILS(registry_history(f.registry, &records, &count, &f.error), &f.error, ERROR_INCONSISTENT, row->words);
+        ASSERT_FAILS(registry_history(f.registry, &records, &count, &f.error), &f.error, ERROR_INCONSISTENT,
+                     row->words);
     ck_assert(!fixture_try(&f, MOVE_PROMOTE, A, -1));
     ck_assert_int_eq(f.error.kind, ERROR_INCONSISTENT);
     error_clear(&f.error);
@@ -400,7 +491,8 @@ START_TEST(a_record_that_belongs_to_another_account_is_not_believed)
     }
     ck_assert_int_eq(chown(fixture_path(&f, "pointers/3/record.json"), 65534, (gid_t)-1), 0);
     RecoverResult result;
-    ASSERT_FAILS(registry_recover(f.registry, &result, &f.error), &f.error, ERROR_INCONSISTENT, "belongs to uid 65534");
+    ASSERT_FAILS(registry_recover(f.registry, &result, &f.error), &f.error, ERROR_INCONSISTENT,
+                 "belongs to uid 65534");
 }
 END_TEST
 
