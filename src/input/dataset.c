@@ -9,7 +9,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { FILES_SPARE = 32 };   // descriptors the rest of the night may need: logs, spool, database, checkpoints
+enum {
+    FILES_SPARE = 32,   // descriptors the rest of the night may need: logs, spool, database, checkpoints
+    FILES_SHARE = 4,    // one part in so many of input.host_memory may hold files
+};
 
 const SourceFile *dataset_file_of(const Dataset *dataset, size_t row)
 {
@@ -51,6 +54,7 @@ static bool open_files(Dataset *dataset, const Config *config, Error *error)
 {
     static const struct { const char *option; bool test; } lists[] = {{"data.train", false}, {"data.test", true}};
     size_t count = config_list_count(config, "data.train") + config_list_count(config, "data.test");
+    int64_t begin_ns = clock_monotonic_ns(dataset->clock);
     if (config_list_count(config, "data.train") == 0)
         return FAIL(error, ERROR_CONFIG, 0, "option 'data.train' names no file");
     if (!check_file_limit(count, dataset->files_cap, error))
@@ -60,10 +64,15 @@ static bool open_files(Dataset *dataset, const Config *config, Error *error)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
     for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++)
         for (size_t i = 0; i < config_list_count(config, lists[l].option); i++) {
-            if (!source_open(config_list_text(config, lists[l].option, i), lists[l].test, &dataset->files[dataset->file_count], error))
+            SourceFile *file = &dataset->files[dataset->file_count];
+            int64_t left = dataset->host_cap_bytes / FILES_SHARE - dataset->memory_bytes;
+            if (!source_open(config_list_text(config, lists[l].option, i), lists[l].test, left, dataset->ledger, file, error))
                 return false;
             dataset->file_count++;
+            dataset->memory_bytes += file->memory ? (int64_t)file->bytes : 0;
+            dataset->storage_bytes += (int64_t)file->stored_bytes;
         }
+    dataset->storage_ns = clock_monotonic_ns(dataset->clock) - begin_ns;
     return true;
 }
 
@@ -116,7 +125,7 @@ void dataset_close(Dataset *dataset)
         ledger_return(dataset->ledger, LEDGER_HOST, "input.index", (int64_t)(dataset->row_capacity * sizeof *dataset->rows));
     free(dataset->rows);
     for (size_t i = 0; i < dataset->file_count; i++)
-        source_done(&dataset->files[i]);
+        source_done(&dataset->files[i], dataset->ledger);
     free(dataset->files);
     for (size_t i = 0; i < dataset->forbidden_count; i++)
         free(dataset->forbidden[i]);

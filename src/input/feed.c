@@ -61,11 +61,12 @@ static bool check_host_memory(const Feed *feed, Error *error)
     int64_t workers = spec->workers * spec->batch * (row_bytes + (int64_t)spec->dataset->longest_record);
     int64_t batches = (spec->prefetch + spec->slots) * (feed->block_bytes + spec->batch * (int64_t)sizeof(uint64_t));
     int64_t index = (int64_t)(spec->dataset->row_capacity * sizeof(RowEntry) + spec->dataset->row_count * SPLIT_COUNT * sizeof(uint32_t));
+    index += spec->dataset->memory_bytes;
     if (workers + batches + index <= spec->dataset->host_cap_bytes)
         return true;
     FAIL(error, ERROR_MEMORY, 0, "input pipeline needs %lld bytes of host memory, more than the %lld of option 'input.host_memory'",
          (long long)(workers + batches + index), (long long)spec->dataset->host_cap_bytes);
-    return error_hint(error, "Index %lld, workers %lld, batches and ring %lld bytes: lower input.workers, input.prefetch or train.batch.",
+    return error_hint(error, "Files and index %lld, workers %lld, batches and ring %lld bytes: lower input.workers, input.prefetch or train.batch.",
                       (long long)index, (long long)workers, (long long)batches);
 }
 

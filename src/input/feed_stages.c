@@ -119,8 +119,11 @@ Json *feed_resources(const Feed *feed)
     json_put_integer(json, "open_files_limit", limit.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)limit.rlim_cur);
     json_put_integer(json, "threads", feed->spec.workers);
     json_put_integer(json, "processors", sysconf(_SC_NPROCESSORS_ONLN));
-    json_put_integer(json, "storage_bytes", read->bytes);
-    int64_t storage_ns = busy_ns(feed, STAGE_READ);
-    json_put_number(json, "storage_bytes_per_second", storage_ns > 0 ? (double)read->bytes * 1e9 / (double)storage_ns : 0);
+    // Files in memory were read once, at opening; the others are read batch by batch.
+    bool resident = dataset->memory_bytes > 0;
+    int64_t storage_bytes = resident ? dataset->storage_bytes : read->bytes, storage_ns = resident ? dataset->storage_ns : busy_ns(feed, STAGE_READ);
+    json_put_integer(json, "files_in_memory_bytes", dataset->memory_bytes);
+    json_put_integer(json, "storage_bytes", storage_bytes);
+    json_put_number(json, "storage_bytes_per_second", storage_ns > 0 && !feed->simulated ? (double)storage_bytes * 1e9 / (double)storage_ns : 0);
     return json;
 }

@@ -43,12 +43,15 @@ typedef struct SourceFile {
     bool test, gzip;
     int fd;                  // of the plain bytes: the file itself, or the unnamed copy of an unpacked one
     uint64_t stored_bytes, bytes;
+    char *memory;            // the plain bytes, when they fit into the share of input.host_memory; fd is then -1 for gzip
     Digest digest;           // of the plain bytes
     struct timespec changed, modified;   // plain files only: at opening
     size_t first_row, rows;
 } SourceFile;
-WARN_UNUSED bool source_open(const char *path, bool test, SourceFile *ret_file, Error *error);
-void source_done(SourceFile *file);
+// memory_left: the bytes are kept in memory when there are no more of them than this; charged to account "input.files".
+WARN_UNUSED bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger, SourceFile *ret_file, Error *error);
+void source_done(SourceFile *file, Ledger *ledger);
+WARN_UNUSED bool source_read(const SourceFile *file, void *to, size_t length, uint64_t offset, Error *error);
 WARN_UNUSED bool source_same(const SourceFile *file, Error *error);
 uint64_t source_line(const SourceFile *file, uint64_t offset);   // 1-based line of the byte at offset; for messages
 
@@ -96,7 +99,8 @@ struct Dataset {
     size_t longest_record;
     bool has_header;
     char **forbidden; size_t forbidden_count;
-    int64_t host_cap_bytes, files_cap;
+    int64_t host_cap_bytes, files_cap, memory_bytes;   // memory_bytes: of files kept in memory
+    int64_t storage_bytes, storage_ns;                 // read at opening
     Ledger *ledger;
     Clock *clock;
 };
@@ -114,7 +118,7 @@ WARN_UNUSED bool split_rows(Dataset *dataset, const Config *config, Error *error
 typedef struct RowReader {
     const Dataset *dataset;
     char *buffer; size_t capacity;    // bytes of the rows read last
-    size_t *place;                    // [row_capacity] where each row begins in the buffer
+    size_t *place;                    // [row_capacity] where each row begins in the buffer, or in its file when that is in memory
     size_t row_capacity;
     Field *fields;                    // [columns] of the row split last
     char *scratch;

@@ -1,4 +1,4 @@
-// reader - rows to fields: positioned reads through the dataset's descriptors, neighbours in one read. One reader per thread.
+// reader - rows to fields: from the file's bytes in memory, else by positioned reads, neighbours in one. One reader per thread.
 #include "input_internal.h"
 
 #include <stdlib.h>
@@ -71,15 +71,21 @@ bool reader_fetch(RowReader *reader, const uint32_t *rows, size_t count, Error *
         uint64_t begin, end;
         size_t next = group_end(reader, rows, first, count, &begin, &end);
         size_t length = (size_t)(end - begin);
+        const SourceFile *file = dataset_file_of(dataset, rows[first]);
+        reader->read_bytes += (int64_t)length;
+        if (file->memory) {
+            for (size_t i = first; i < next; i++)
+                reader->place[i] = (size_t)dataset->rows[rows[i]].offset;
+            first = next;
+            continue;
+        }
         if (!reader_grow(reader, used + length, error))
             return false;
-        const SourceFile *file = dataset_file_of(dataset, rows[first]);
         if (!file_pread_all(file->fd, reader->buffer + used, length, begin, error))
             return error_prefix(error, "data file '%s', row %u", file->path, rows[first]);
         for (size_t i = first; i < next; i++)
             reader->place[i] = used + (size_t)(dataset->rows[rows[i]].offset - begin);
         used += length;
-        reader->read_bytes += (int64_t)length;
         reader->reads++;
         first = next;
     }
@@ -90,7 +96,9 @@ bool reader_split(RowReader *reader, const uint32_t *rows, size_t at, Error *err
 {
     const Dataset *dataset = reader->dataset;
     CsvFault fault;
-    size_t count = csv_split(&dataset->schema.format, reader->buffer + reader->place[at], dataset->rows[rows[at]].length, reader->fields, dataset->schema.count,
+    const SourceFile *file = dataset_file_of(dataset, rows[at]);
+    const char *record = (file->memory ? file->memory : reader->buffer) + reader->place[at];
+    size_t count = csv_split(&dataset->schema.format, record, dataset->rows[rows[at]].length, reader->fields, dataset->schema.count,
                              reader->scratch, &fault);
     if (fault == CSV_FINE && count == dataset->schema.count)
         return true;

@@ -72,7 +72,7 @@ static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, u
         memmove(scan->buffer, scan->buffer + scan->begin, left);
         uint64_t at = scan->offset + left;
         size_t want = SCAN_BLOCK < file->bytes - at ? SCAN_BLOCK : (size_t)(file->bytes - at);
-        if (!file_pread_all(file->fd, scan->buffer + left, want, at, error))
+        if (!source_read(file, scan->buffer + left, want, at, error))
             return error_prefix(error, "data file '%s'", file->path);
         scan->begin = 0;
         scan->end = left + want;
@@ -271,7 +271,7 @@ static bool scan_top(Scan *scan, Error *error)
     scan->at_end = file->bytes == 0;
     scan->blank_lines = 0;
     if (file->bytes >= sizeof mark) {
-        if (!file_pread_all(file->fd, first, sizeof first, 0, error))
+        if (!source_read(file, first, sizeof first, 0, error))
             return error_prefix(error, "data file '%s'", file->path);
         if (memcmp(first, mark, sizeof mark) == 0)
             scan->offset = sizeof mark;

@@ -1,4 +1,6 @@
 // source - one data file: opened once, unpacked when it is gzip, digested, and proved unchanged at the end.
+//
+// Small enough files stay in memory (and the digest is of exactly those bytes), larger ones are read through the descriptor all night.
 #include "input_internal.h"
 
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 enum { LINE_BLOCK = 64 * 1024 };
+static const char account[] = "input.files";
 static const uint64_t unpacked_max_bytes = UINT64_C(64) << 30;
 
 static const char *scratch_directory(void)
@@ -36,7 +39,37 @@ static bool source_unpack(SourceFile *file, Error *error)
     return good;
 }
 
-static bool source_fill(SourceFile *file, const char *path, Error *error)
+static bool source_read_all(SourceFile *file, int64_t memory_left, Ledger *ledger, Error *error)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) != 0)
+        return FAIL(error, ERROR_IO, errno, "could not look at its plain bytes");
+    if (status.st_size > memory_left)
+        return hash_fd(file->fd, &file->digest, &file->bytes, error);
+    file->bytes = (uint64_t)status.st_size;
+    file->memory = ledger_take(ledger, LEDGER_HOST, account, status.st_size, error);
+    if (!file->memory || !file_pread_all(file->fd, file->memory, file->bytes, 0, error))
+        return false;
+    hash_bytes(file->memory, file->bytes, &file->digest);
+    if (file->gzip) {   // the unnamed copy is not needed any more
+        close(file->fd);
+        file->fd = -1;
+    }
+    return true;
+}
+
+bool source_read(const SourceFile *file, void *to, size_t length, uint64_t offset, Error *error)
+{
+    if (!file->memory)
+        return file_pread_all(file->fd, to, length, offset, error);
+    if (offset + length > file->bytes)
+        return FAIL(error, ERROR_DATA, 0, "file has %llu bytes, but byte %llu is wanted", (unsigned long long)file->bytes,
+                    (unsigned long long)(offset + length));
+    memcpy(to, file->memory + offset, length);
+    return true;
+}
+
+static bool source_fill(SourceFile *file, const char *path, int64_t memory_left, Ledger *ledger, Error *error)
 {
     const char *slash = strrchr(path, '/');
     file->path = text_duplicate(path);
@@ -57,24 +90,25 @@ static bool source_fill(SourceFile *file, const char *path, Error *error)
     file->gzip = archive_is_gzip(path);
     if (file->gzip && !source_unpack(file, error))
         return error_prefix(error, "data file '%s'", path);
-    if (!hash_fd(file->fd, &file->digest, &file->bytes, error))
+    if (!source_read_all(file, memory_left, ledger, error))
         return error_prefix(error, "data file '%s'", path);
     return true;
 }
 
-bool source_open(const char *path, bool test, SourceFile *ret_file, Error *error)
+bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger, SourceFile *ret_file, Error *error)
 {
     SourceFile file = {.test = test, .fd = -1};
-    if (!source_fill(&file, path, error)) {
-        source_done(&file);
+    if (!source_fill(&file, path, memory_left, ledger, error)) {
+        source_done(&file, ledger);
         return false;
     }
     *ret_file = file;
     return true;
 }
 
-void source_done(SourceFile *file)
+void source_done(SourceFile *file, Ledger *ledger)
 {
+    ledger_give(ledger, LEDGER_HOST, account, file->memory, (int64_t)file->bytes);
     if (file->fd >= 0)
         close(file->fd);
     free(file->path);
@@ -85,7 +119,7 @@ void source_done(SourceFile *file)
 bool source_same(const SourceFile *file, Error *error)
 {
     if (file->gzip)
-        return true;   // the unnamed copy is ours alone
+        return true;   // the unpacked copy is ours alone
     struct stat status;
     if (fstat(file->fd, &status) != 0)
         return FAIL(error, ERROR_IO, errno, "could not look at data file '%s'", file->path);
@@ -108,12 +142,12 @@ uint64_t source_line(const SourceFile *file, uint64_t offset)
     uint64_t line = 1;
     for (uint64_t at = 0; block && at < offset;) {
         size_t want = offset - at < LINE_BLOCK ? (size_t)(offset - at) : LINE_BLOCK;
-        ssize_t got = pread(file->fd, block, want, (off_t)at);
-        if (got <= 0)
+        Error ignored = ERROR_INIT;
+        if (!source_read(file, block, want, at, &ignored))
             break;
-        for (ssize_t i = 0; i < got; i++)
+        for (size_t i = 0; i < want; i++)
             line += block[i] == '\n';
-        at += (uint64_t)got;
+        at += want;
     }
     free(block);
     return line;
