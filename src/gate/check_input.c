@@ -1,7 +1,8 @@
 // check_input - is tonight's data what the model may learn from?
 //
-// Numeric and categorical columns are judged, other roles are only listed. Every rule of every column must hold; the first
-// that does not is named. Drift needs the data of a live version and is not applicable without one.
+// Numeric and categorical columns are judged, other roles are only listed. Every rule of every column must
+// hold; the first that does not is named. Drift needs the data of a live version and is not applicable
+// without one.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
@@ -9,7 +10,7 @@
 typedef struct Context {
     const Config *policy;
     bool binary, has_reference;
-    int64_t judged;       // figures inside their limits
+    int64_t judged;   // figures inside their limits
     double worst_share;   // largest value / limit so far, and where
     char worst[96];
 } Context;
@@ -59,7 +60,8 @@ static bool judge_rule(const Section *column, const char *name, bool numeric, co
     return true;
 }
 
-// A single column that predicts the target almost perfectly knows the answer. Categorical columns may leave the figure out.
+// A single column that predicts the target almost perfectly knows the answer. Categorical columns may leave
+// the figure out.
 static bool judge_leakage(const Section *column, const char *name, bool numeric, Context *context)
 {
     double auc = NAN;

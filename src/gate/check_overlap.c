@@ -1,7 +1,8 @@
 // check_overlap - was the device kept busy while the next batch was copied, and did it stay so?
 //
-// Order: trust, shape of the evidence, then the rules from coarse to fine. A step counts as hidden when enough of its copy
-// time is under kernels, or when what is exposed is under 1 % of the step; then its ratio is 1, here and in the mean.
+// Order: trust, shape of the evidence, then the rules from coarse to fine. A step counts as hidden when
+// enough of its copy time is under kernels, or when what is exposed is under 1 % of the step; then its ratio
+// is 1, here and in the mean.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>
@@ -95,7 +96,8 @@ static bool read_steps(const Section *timeline, Steps *ret)
     return true;
 }
 
-// The share of one recorded stretch without device work; the whole timeline step by step when stretches are not recorded.
+// The share of one recorded stretch without device work; the whole timeline step by step when stretches are
+// not recorded.
 static bool starved_share(const Section *timeline, const Json *windows, const Steps *s, size_t i,
                           double *ret_share)
 {

@@ -1,7 +1,7 @@
 // check_parity - is the reference arm really FP32? (Rung 1 of the ladder: the only one an FP32 night has.)
 //
-// Probes are judged by behaviour: an error that TF32 (unit round-off 4.9e-4) would also reach proves nothing, so a probe with
-// a limit that loose is an error, not evidence.
+// Probes are judged by behaviour: an error that TF32 (unit round-off 4.9e-4) would also reach proves nothing,
+// so a probe with a limit that loose is an error, not evidence.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>

@@ -1,7 +1,8 @@
 // check_plausible - could this device have been that fast?
 //
-// A claim holds when its time covers the kernels launched inside it and its rate stays under min(P_peak, I x B_mem), the
-// second term only when the bandwidth is known. What is impossible without any peak is refused even when the peak is unknown.
+// A claim holds when its time covers the kernels launched inside it and its rate stays under min(P_peak, I x
+// B_mem), the second term only when the bandwidth is known. What is impossible without any peak is refused
+// even when the peak is unknown.
 #include "gate_internal.h"
 
 typedef struct Bound {

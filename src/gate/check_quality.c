@@ -1,8 +1,9 @@
 // check_quality - is the candidate better than the simple ways, and no worse than what is live?
 //
-// Better than a baseline: the point difference reaches the margin, the lower one-sided 95 % bound is above 0, and decisions
-// are worth at least as much. Against live: not worse beyond the live margin, decisions likewise (margin per unit of the larger
-// of benefit and cost). The candidate's own scores must vary, and must not be those of something else.
+// Better than a baseline: the point difference reaches the margin, the lower one-sided 95 % bound is above 0,
+// and decisions are worth at least as much. Against live: not worse beyond the live margin, decisions
+// likewise (margin per unit of the larger of benefit and cost). The candidate's own scores must vary, and
+// must not be those of something else.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>

@@ -1,7 +1,8 @@
 // check_slices - is any slice that is large enough worse than its reference beyond the margin?
 //
-// A slice is judged by the upper bound of its difference: worse means that even the bound lies below the margin. Slices
-// that are too small, or that hold fewer than two rows of a class when the metric ranks classes, are counted, not judged.
+// A slice is judged by the upper bound of its difference: worse means that even the bound lies below the
+// margin. Slices that are too small, or that hold fewer than two rows of a class when the metric ranks
+// classes, are counted, not judged.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>

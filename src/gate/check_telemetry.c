@@ -1,7 +1,7 @@
 // check_telemetry - does the database hold every row of the run?
 //
-// Rows that are not acknowledged are not_measured, never a fail: the candidate may be good, and the same slot goes on from
-// the bundle step when the database is back.
+// Rows that are not acknowledged are not_measured, never a fail: the candidate may be good, and the same slot
+// goes on from the bundle step when the database is back.
 #include "gate_internal.h"
 
 void check_telemetry(const Json *evidence, const Config *policy, Finding *ret)

@@ -1,7 +1,7 @@
 // check_window - did training reach its planned end inside the window, and did the night?
 //
-// Early, before the bundle: nothing was stopped, every forecast was inside, the deadline has not passed. Late: the end.
-// Differences of wall times are taken as integers; a double would lose up to 256 ns of them.
+// Early, before the bundle: nothing was stopped, every forecast was inside, the deadline has not passed.
+// Late: the end. Differences of wall times are taken as integers; a double would lose up to 256 ns of them.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>

@@ -1,7 +1,7 @@
 // gate - the table of checks, in the order of design.md section 4, and the check of a policy against it.
 //
-// A row is all the rest of the program knows of a check. What a failing check means for people stands in the same row, so
-// that nobody can add a check without saying who acts and when to stop.
+// A row is all the rest of the program knows of a check. What a failing check means for people stands in the
+// same row, so that nobody can add a check without saying who acts and when to stop.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>

@@ -1,7 +1,8 @@
 // gate_internal.h - what the judges share: reading a section of the evidence, and saying what was found.
 //
-// A reader that returns false has already written the finding: absent or null is not_measured, another type or another
-// length is error. So a judge reads `if (!read(...)) return;` and never meets evidence it did not check.
+// A reader that returns false has already written the finding: absent or null is not_measured, another type
+// or another length is error. So a judge reads `if (!read(...)) return;` and never meets evidence it did not
+// check.
 #ifndef FEDGATE_GATE_INTERNAL_H
 #define FEDGATE_GATE_INTERNAL_H
 
@@ -30,7 +31,7 @@ typedef struct Section {
     const Json *at;
     const char *name;   // dotted, for the reason
     Finding *finding;
-    Arena *judge;    // series live as long as the judge's call
+    Arena *judge;   // series live as long as the judge's call
     size_t length;   // of the series read so far; SIZE_MAX before the first
 } Section;
 bool section_open(const Json *evidence, const char *dotted, Arena *judge, Finding *ret, Section *ret_section);

@@ -1,7 +1,7 @@
 // judgement - runs the judges, orders their findings, and says what decided.
 //
-// The lattice of design.md section 4 lives here and nowhere else: a check blocks unless it passed, or is not applicable and
-// its row says that this counts; among blocking checks the worst decides, then table order.
+// The lattice of design.md section 4 lives here and nowhere else: a check blocks unless it passed, or is not
+// applicable and its row says that this counts; among blocking checks the worst decides, then table order.
 #include "gate_internal.h"
 
 #include <fedgate/fault.h>

@@ -1,14 +1,17 @@
-// selftest - each night the gate is shown known-bad candidates made from tonight's own evidence; it must refuse them all.
+// selftest - each night the gate is shown known-bad candidates made from tonight's own evidence; it must
+// refuse them all.
 //
-// A variant names its check, copies the sections that check reads, and spoils them. It counts as refused when its check does
-// not pass. One whole candidate that fails everything is judged as well, so that the lattice is proven with the judges.
+// A variant names its check, copies the sections that check reads, and spoils them. It counts as refused when
+// its check does not pass. One whole candidate that fails everything is judged as well, so that the lattice
+// is proven with the judges.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
 
 #include <string.h>
 
-// -- spoiling. Variants write whole sections where the night may not have measured one, so that they are always bad.
+// -- spoiling. Variants write whole sections where the night may not have measured one, so that they are
+// always bad.
 
 static Json *repeat(int64_t value, size_t count)
 {
@@ -320,7 +323,8 @@ bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *poli
         }
         Finding finding;
         judge(check, bad, policy, JUDGE_EARLY, &finding);
-        // What the policy itself declares not applicable (telemetry.required: false) is no pass of a bad candidate.
+        // What the policy itself declares not applicable (telemetry.required: false) is no pass of a bad
+        // candidate.
         bool refused = finding.outcome != OUTCOME_PASS;
         json_add_text(refused ? ret_refused : ret_passed, variants[i].name);
         all_refused = all_refused && refused;

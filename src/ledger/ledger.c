@@ -1,7 +1,8 @@
-// ledger - one table of accounts behind one lock; a charge either fits the budget and counts, or changes nothing.
+// ledger - one table of accounts behind one lock; a charge either fits the budget and counts, or changes
+// nothing.
 //
-// Accounts are kept sorted by kind, then name, and are never removed: their peak is part of the evidence. Running out of
-// the LEDGER_ACCOUNTS rows is a bug of ours, because account names are fixed in the source.
+// Accounts are kept sorted by kind, then name, and are never removed: their peak is part of the evidence.
+// Running out of the LEDGER_ACCOUNTS rows is a bug of ours, because account names are fixed in the source.
 #include <fedgate/ledger.h>
 #include <fedgate/text.h>
 

@@ -19,8 +19,8 @@ double stats_utility(const double *score, const double *label01, size_t n, doubl
     return (right * benefit_tp - wrong * cost_fp) / (double)n;
 }
 
-// Candidates are every distinct score and, for acting on nobody, the next number above the largest. Utilities are compared as
-// whole counts, so equal ones are equal exactly and the later, smaller threshold wins.
+// Candidates are every distinct score and, for acting on nobody, the next number above the largest. Utilities
+// are compared as whole counts, so equal ones are equal exactly and the later, smaller threshold wins.
 double stats_best_threshold(const double *score, const double *label01, size_t n, double benefit_tp,
                             double cost_fp)
 {

@@ -45,7 +45,8 @@ double stats_normal_quantile(double p)
     return z - step / (1 + z * step / 2);
 }
 
-// Continued fraction of the incomplete beta function by Lentz's method; converges fast for x below (a + 1) / (a + b + 2).
+// Continued fraction of the incomplete beta function by Lentz's method; converges fast for x below (a + 1) /
+// (a + b + 2).
 static double beta_fraction(double a, double b, double x)
 {
     const double tiny = 1e-300;

@@ -1,7 +1,8 @@
 // interval - one-sided bounds for series in time order: batch means and linear trend.
 #include "stats_internal.h"
 
-// Batches are consecutive stretches that differ by at most one element; their means are treated as independent.
+// Batches are consecutive stretches that differ by at most one element; their means are treated as
+// independent.
 void stats_batch_mean(const double *x, size_t n, size_t batches, BatchMean *ret)
 {
     *ret = (BatchMean){stats_mean(x, n), NAN, NAN, NAN, batches};

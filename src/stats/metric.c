@@ -22,8 +22,9 @@ bool stats_find_metric(const char *name, Metric *ret_metric)
     return false;
 }
 
-// Mann-Whitney with ties at one half, from one ascending pass: every positive beats the negatives below its tie group and half
-// of those in it. NaN when a class is missing, a score or weight is NaN, or memory is short.
+// Mann-Whitney with ties at one half, from one ascending pass: every positive beats the negatives below its
+// tie group and half of those in it. NaN when a class is missing, a score or weight is NaN, or memory is
+// short.
 static double weighted_auc(const double *score, const double *label01, const double *weight, size_t n)
 {
     if (stats_any_nan(score, n) || stats_any_nan(label01, n)) {

@@ -1,8 +1,9 @@
 // paired - two models on the same rows: difference, standard error, one-sided bounds.
 //
-// AUC: DeLong, DeLong and Clarke-Pearson (1988) through the midranks of Sun and Xu (2014), so n log n instead of n^2. The
-// variance of the difference is taken from the paired placement differences, which equals Vaa + Vbb - 2 Vab.
-// Means over rows: paired differences. Relative differences and RMSE: the delta method on the same rows.
+// AUC: DeLong, DeLong and Clarke-Pearson (1988) through the midranks of Sun and Xu (2014), so n log n instead
+// of n^2. The variance of the difference is taken from the paired placement differences, which equals Vaa +
+// Vbb - 2 Vab. Means over rows: paired differences. Relative differences and RMSE: the delta method on the
+// same rows.
 #include "stats_internal.h"
 
 #include <stdlib.h>
@@ -90,14 +91,15 @@ static double delong_error(Predictions a, Predictions b, const double *label01)
     return error;
 }
 
-// Derivatives of the oriented difference by the two row means, so that its variance is that of one weighted row value.
+// Derivatives of the oriented difference by the two row means, so that its variance is that of one weighted
+// row value.
 static void gradient(Metric metric, double a, double b, double *ret_by_a, double *ret_by_b)
 {
     const MetricInfo *info = &stats_metrics[metric];
     double sign = info->higher_is_better ? 1 : -1;
-    double by_a = info->relative_margin ? 1 / fabs(b) : 1;           // d difference / d a
+    double by_a = info->relative_margin ? 1 / fabs(b) : 1;   // d difference / d a
     double by_b = info->relative_margin ? -a / (b * fabs(b)) : -1;   // d difference / d b
-    double inner_a = metric == METRIC_RMSE ? 1 / (2 * a) : 1;        // d sqrt(mean) / d mean
+    double inner_a = metric == METRIC_RMSE ? 1 / (2 * a) : 1;   // d sqrt(mean) / d mean
     double inner_b = metric == METRIC_RMSE ? 1 / (2 * b) : 1;
     *ret_by_a = sign * by_a * inner_a;
     *ret_by_b = sign * by_b * inner_b;

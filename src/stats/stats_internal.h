@@ -26,7 +26,8 @@ static inline double sum_value(Sum sum)
     return isfinite(sum.total) ? sum.total + sum.carry : sum.total;
 }
 
-// Row numbers in ascending order of score, equal scores in row order; the caller frees. NULL when out of memory.
+// Row numbers in ascending order of score, equal scores in row order; the caller frees. NULL when out of
+// memory.
 size_t *stats_order(const double *score, size_t n);
 
 bool stats_any_nan(const double *x, size_t n);

@@ -1,7 +1,7 @@
 // export_chrome - the timeline as a trace that chrome://tracing and Perfetto open.
 //
-// Format of Chrome's trace events: "X" is a complete event, ts and dur are microseconds; written from integer nanoseconds
-// with three decimals, so nothing is rounded.
+// Format of Chrome's trace events: "X" is a complete event, ts and dur are microseconds; written from integer
+// nanoseconds with three decimals, so nothing is rounded.
 #include "timeline_internal.h"
 
 #include <fedgate/file.h>

@@ -55,7 +55,8 @@ int64_t interval_overlap(const Interval *a, size_t a_count, const Interval *b, s
     return length;
 }
 
-// The first interval that ends after the window begins is found by bisection, so clipping many windows stays cheap.
+// The first interval that ends after the window begins is found by bisection, so clipping many windows stays
+// cheap.
 size_t interval_clip(const Interval *from, size_t count, Interval window, Interval *ret_clipped)
 {
     size_t low = 0;

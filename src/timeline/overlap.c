@@ -1,8 +1,9 @@
 // overlap - copy, kernel, idle and wait time of each step, cut at the step marks on the device.
 //
-// A mark begins where the first device operation of its step begins. The window ends at the mark of step + 1, or, when
-// that step has none, at the mark's own end; a mark that is followed by neither has no window. Marks of one step count once,
-// at their earliest. Spans without timestamps take no part; the trust says how many there were.
+// A mark begins where the first device operation of its step begins. The window ends at the mark of step + 1,
+// or, when that step has none, at the mark's own end; a mark that is followed by neither has no window. Marks
+// of one step count once, at their earliest. Spans without timestamps take no part; the trust says how many
+// there were.
 #include "timeline_internal.h"
 
 #include <stdlib.h>
@@ -64,8 +65,8 @@ static int compare_mark(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-// Windows from the marks, in step order; *ret_steps must hold one entry per span. A window that would end before it begins
-// (a later step marked earlier) breaks causality.
+// Windows from the marks, in step order; *ret_steps must hold one entry per span. A window that would end
+// before it begins (a later step marked earlier) breaks causality.
 static size_t cut_windows(const Timeline *timeline, Span *marks, StepOverlap *steps, int64_t *ret_disorder)
 {
     const Span *spans = timeline_spans(timeline);
@@ -105,8 +106,8 @@ static int64_t median_length(const StepOverlap *steps, size_t count, int64_t *sc
     return median_ns(scratch, count);
 }
 
-// Starvation gaps: where the recorded stretches (adjoining windows joined) hold no device work for long enough. A gap
-// across a step boundary is one gap; one across an unrecorded stretch is not.
+// Starvation gaps: where the recorded stretches (adjoining windows joined) hold no device work for long
+// enough. A gap across a step boundary is one gap; one across an unrecorded stretch is not.
 static void find_gaps(const StepOverlap *steps, size_t count, int64_t median, Work *work)
 {
     Interval *stretches = work->scratch_a;

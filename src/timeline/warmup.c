@@ -19,7 +19,8 @@ int64_t median_ns(int64_t *values, size_t count)
     return values[(count - 1) / 2];
 }
 
-// A later slow stretch is not warm-up, so "stays" is asked of the first half only: what happens after it always counts.
+// A later slow stretch is not warm-up, so "stays" is asked of the first half only: what happens after it
+// always counts.
 size_t timeline_warmup(const int64_t *length_ns, size_t steps)
 {
     size_t half = steps / 2;

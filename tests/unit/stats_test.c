@@ -57,7 +57,8 @@ static double brute_auc(const double *score, const double *label)
     return won / pairs;
 }
 
-// DeLong's variance of the difference by its definition: structural components of each model, full covariance.
+// DeLong's variance of the difference by its definition: structural components of each model, full
+// covariance.
 static double brute_delong(const Sample *s)
 {
     double component[2][ROWS] = {{0}};
@@ -177,7 +178,8 @@ START_TEST(losses_of_known_arrays)
 }
 END_TEST
 
-// The delta method against a bootstrap over rows: both see the same rows, so they agree within the bootstrap's own noise.
+// The delta method against a bootstrap over rows: both see the same rows, so they agree within the
+// bootstrap's own noise.
 static const Metric row_metrics[] = {METRIC_LOGLOSS, METRIC_ACCURACY, METRIC_RMSE};
 
 START_TEST(row_metric_errors_agree_with_a_bootstrap)

@@ -112,7 +112,7 @@ START_TEST(steps_are_cut_at_marks_and_a_prefetched_copy_counts_where_it_runs)
     add(timeline, SPAN_STEP_MARK, 200000, 200000, 1);
     add(timeline, SPAN_STEP_MARK, 300000, 300000, 2);
     add(timeline, SPAN_KERNEL, 100000, 150000, 0);
-    add(timeline, SPAN_KERNEL, 140000, 190000, 0);     // a second stream: union, not sum
+    add(timeline, SPAN_KERNEL, 140000, 190000, 0);   // a second stream: union, not sum
     add(timeline, SPAN_COPY_H2D, 110000, 130000, 1);   // batch of step 1, hidden in step 0
     add(timeline, SPAN_COPY_H2D, 185000, 205000,
         2);   // across the boundary: 5000 hidden, 10000 exposed, 5000 in step 1
@@ -150,7 +150,7 @@ START_TEST(a_gap_is_judged_whole_and_shared_out_to_its_steps)
     for (int step = 0; step < 4; step++) {
         add(timeline, SPAN_STEP_MARK, step * 100000, step * 100000 + (step == 3 ? 100000 : 0), step);
     }
-    add(timeline, SPAN_KERNEL, 1, 97000, 0);         // 3000 before the boundary ...
+    add(timeline, SPAN_KERNEL, 1, 97000, 0);   // 3000 before the boundary ...
     add(timeline, SPAN_KERNEL, 102000, 200000, 1);   // ... and 2000 after it: one gap of 5000
     add(timeline, SPAN_KERNEL, 200000, 295001, 2);   // a gap of 4999: too small
     add(timeline, SPAN_KERNEL, 300000, 400000, 3);
@@ -189,7 +189,7 @@ START_TEST(an_unrecorded_stretch_is_no_gap_and_no_step)
     add(timeline, SPAN_KERNEL, 900000, 950000, 50);
     add(timeline, SPAN_STEP_MARK, 950000, 950000, 51);
     add(timeline, SPAN_COPY_H2D, 500000, 510000, 50);   // outside every window: neither time nor bytes
-    add(timeline, SPAN_STEP_MARK, 10, 20, -1);          // a mark without a step
+    add(timeline, SPAN_STEP_MARK, 10, 20, -1);   // a mark without a step
     Result r = measure(timeline);
     ck_assert_uint_eq(r.count, 2);
     ck_assert_int_eq(r.steps[0].index, 3);
