@@ -95,6 +95,7 @@ typedef struct FedgateBackend {
     bool (*synchronise)(void *device, char *ret_reason);
     void (*mark_step)(void *device, int64_t step);
     void (*zero)(void *device, void *to, int64_t bytes);
+    void (*copy)(void *device, void *to, const void *from, int64_t bytes);   // device to device
     void (*assemble)(void *device, const FedgateAssemble *op);
     void (*assemble_back)(void *device, const FedgateAssemble *op);
     void (*dense)(void *device, const FedgateDense *op);

@@ -62,6 +62,7 @@ WARN_UNUSED bool device_synchronise(Device *device, Error *error);   // both str
 
 // -- operations on the compute stream; arguments are described in backend_abi.h
 void device_zero(Device *device, void *to, int64_t bytes);
+void device_copy(Device *device, void *to, const void *from, int64_t bytes);   // device to device
 void device_assemble(Device *device, const FedgateAssemble *op);
 void device_assemble_back(Device *device, const FedgateAssemble *op);
 void device_dense(Device *device, const FedgateDense *op);

@@ -234,6 +234,11 @@ void device_zero(Device *device, void *to, int64_t bytes)
     device->backend->zero(device->handle, to, bytes);
 }
 
+void device_copy(Device *device, void *to, const void *from, int64_t bytes)
+{
+    device->backend->copy(device->handle, to, from, bytes);
+}
+
 void device_assemble(Device *device, const FedgateAssemble *op)
 {
     device->backend->assemble(device->handle, op);

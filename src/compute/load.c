@@ -20,7 +20,7 @@ static bool slots_complete(const FedgateBackend *b)
 {
     return b->name && b->build && b->probe && b->device_count && b->open && b->close && b->take && b->give && b->event_new &&
            b->event_free && b->event_record && b->event_done && b->event_wait && b->copy_in && b->copy_out && b->load &&
-           b->synchronise && b->mark_step && b->zero && b->assemble && b->assemble_back && b->dense && b->dense_back &&
+           b->synchronise && b->mark_step && b->zero && b->copy && b->assemble && b->assemble_back && b->dense && b->dense_back &&
            b->dropout && b->loss && b->score && b->square_sum && b->adam;
 }
 

@@ -124,6 +124,13 @@ static void zero(void *handle, void *to, int64_t bytes)
     cpu_span(handle, "zero", begin);
 }
 
+static void copy(void *handle, void *to, const void *from, int64_t bytes)
+{
+    int64_t begin = cpu_now(handle);
+    memcpy(to, from, (size_t)bytes);
+    cpu_span(handle, "copy", begin);
+}
+
 const FedgateBackend fedgate_backend = {
     .abi = FEDGATE_BACKEND_ABI,
     .size = sizeof(FedgateBackend),
@@ -146,6 +153,7 @@ const FedgateBackend fedgate_backend = {
     .synchronise = synchronise,
     .mark_step = mark_step,
     .zero = zero,
+    .copy = copy,
     .assemble = cpu_assemble,
     .assemble_back = cpu_assemble_back,
     .dense = cpu_dense,
