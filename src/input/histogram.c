@@ -27,7 +27,9 @@ static void number_shares(const double *edges, size_t edge_count, const double *
     for (size_t b = 0; b < edge_count + 2; b++)
         ret_shares[b] = 0;
     for (size_t i = 0; i < rows; i++)
-        ret_shares[isnan(values[i]) ? edge_count + 1 : bin_of(edges, edge_count, values[i])] += 1 / (double)rows;
+        ret_shares[isnan(values[i]) ? edge_count + 1 : bin_of(edges, edge_count, values[i])]++;
+    for (size_t b = 0; b < edge_count + 2; b++)
+        ret_shares[b] /= (double)rows;
 }
 
 static Json *numbers(const double *values, size_t count)
@@ -173,8 +175,10 @@ double histogram_drift_category(const Json *reference, const CategoryMap *map, c
             bin[key + 1] = k;
     }
     for (size_t i = 0; i < rows; i++)
-        actual[codes[i] == CODE_MISSING ? kept + 1 : bin[codes[i]]] += 1 / (double)rows;
+        actual[codes[i] == CODE_MISSING ? kept + 1 : bin[codes[i]]]++;
     free(bin);
+    for (size_t b = 0; b < kept + 2; b++)
+        actual[b] /= (double)rows;
     return stats_psi(expected, actual, kept + 2);
 }
 

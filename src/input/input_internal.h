@@ -138,7 +138,8 @@ typedef struct NumericMap {
     char *name;
     double mean, deviation, median, low, high;   // of the training values that are not missing
     bool constant, flag;                         // flag: an input that says "missing" follows the numeric ones
-    size_t knots; double *knot, *normal;         // quantile: distinct values ascending and their normal quantile
+    // Quantile: distinct values ascending; normal quantile of the middle, first and last rank of each (the same but for ties).
+    size_t knots; double *knot, *normal, *first, *last;
 } NumericMap;
 typedef struct CategoryMap { char *name; Dictionary codes; } CategoryMap;   // code of a key = its index + 1
 struct Maps {

@@ -58,25 +58,33 @@ static double knot_value(const double *sorted, size_t n, size_t i, size_t steps)
     return sorted[low] + (place - (double)low) * (sorted[high] - sorted[low]);
 }
 
+static double rank_normal(double rank, size_t steps)
+{
+    double share = rank / (double)steps, edge = 0.5 / (double)(steps + 1);
+    return stats_normal_quantile(share < edge ? edge : share > 1 - edge ? 1 - edge : share);
+}
+
 // Knots at equal steps of the sorted values; a value that covers several knots stands once, at the middle of its ranks, so that a
-// column of mostly zeros maps them to where most of them are. Ends stay half a step inside 0 and 1.
+// column of mostly zeros maps them to where most of them are; what lies just above it begins at the last of its ranks. Ends stay half a
+// step inside 0 and 1.
 static bool fit_quantiles(NumericMap *map, const double *sorted, size_t n, size_t wanted, Error *error)
 {
     size_t steps = (wanted < n ? wanted : n) - 1;
     map->knot = calloc(steps + 1, sizeof *map->knot);
     map->normal = calloc(steps + 1, sizeof *map->normal);
-    if (!map->knot || !map->normal)
+    map->first = calloc(steps + 1, sizeof *map->first);
+    map->last = calloc(steps + 1, sizeof *map->last);
+    if (!map->knot || !map->normal || !map->first || !map->last)
         return out_of_memory(error);
-    double edge = 0.5 / (double)(steps + 1);
     for (size_t i = 0; i <= steps;) {
         double value = knot_value(sorted, n, i, steps);
         size_t last = i;
         while (last < steps && knot_value(sorted, n, last + 1, steps) <= value)
             last++;
-        double rank = ((double)i + (double)last) / 2 / (double)steps;
-        rank = rank < edge ? edge : rank > 1 - edge ? 1 - edge : rank;
         map->knot[map->knots] = value;
-        map->normal[map->knots++] = stats_normal_quantile(rank);
+        map->normal[map->knots] = rank_normal(((double)i + (double)last) / 2, steps);
+        map->first[map->knots] = rank_normal((double)i, steps);
+        map->last[map->knots++] = rank_normal((double)last, steps);
         i = last + 1;
     }
     return true;
@@ -122,8 +130,10 @@ double numeric_apply(const NumericMap *map, TransformKind transform, double valu
         low += knot[low + half] <= value ? half : 0;
         length -= half;
     }
+    if (value == knot[low])
+        return map->normal[low];
     double part = (value - knot[low]) / (knot[low + 1] - knot[low]);
-    return map->normal[low] + part * (map->normal[low + 1] - map->normal[low]);
+    return map->last[low] + part * (map->first[low + 1] - map->last[low]);
 }
 
 static bool fit_prepare(Fit *fit, Maps *maps, const Dataset *dataset, const Config *config, Error *error)
@@ -217,6 +227,8 @@ void maps_free(Maps *maps)
         free(maps->numeric[i].name);
         free(maps->numeric[i].knot);
         free(maps->numeric[i].normal);
+        free(maps->numeric[i].first);
+        free(maps->numeric[i].last);
     }
     for (size_t i = 0; i < maps->categorical_count; i++) {
         free(maps->categorical[i].name);

@@ -23,6 +23,22 @@ static Json *numbers_to_json(const double *values, size_t count)
     return array;
 }
 
+// [index, first, last] of every knot that stands for more than one rank.
+static Json *ties_to_json(const NumericMap *map)
+{
+    Json *ties = json_make_array();
+    for (size_t i = 0; i < map->knots; i++) {
+        if (map->first[i] == map->normal[i] && map->last[i] == map->normal[i])
+            continue;
+        Json *tie = json_make_array();
+        json_add_integer(tie, (int64_t)i);
+        json_add_number(tie, map->first[i]);
+        json_add_number(tie, map->last[i]);
+        json_add(ties, tie);
+    }
+    return ties;
+}
+
 static Json *category_to_json(const char *text, size_t length)
 {
     SCOPED_TEXT escaped;
@@ -58,6 +74,7 @@ Json *maps_to_json(const Maps *maps)
         json_put_bool(row, "missing_flag", map->flag);
         json_put(row, "knots", numbers_to_json(map->knot, map->knots));
         json_put(row, "normal", numbers_to_json(map->normal, map->knots));
+        json_put(row, "ties", ties_to_json(map));
         json_add(numeric, row);
     }
     for (size_t i = 0; i < maps->categorical_count; i++) {
@@ -115,14 +132,26 @@ static bool knots_from_json(const Json *row, NumericMap *map, TransformKind tran
         return FAIL(error, ERROR_DATA, 0, "column '%s' has no matching lists of knots and normal values", map->name);
     map->knot = calloc(count + 1, sizeof *map->knot);
     map->normal = calloc(count + 1, sizeof *map->normal);
-    if (!map->knot || !map->normal)
+    map->first = calloc(count + 1, sizeof *map->first);
+    map->last = calloc(count + 1, sizeof *map->last);
+    if (!map->knot || !map->normal || !map->first || !map->last)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
     map->knots = count;
     for (size_t i = 0; i < count; i++) {
         map->knot[i] = json_number_or(json_at(knots, i), NAN);
-        map->normal[i] = json_number_or(json_at(normal, i), NAN);
+        map->normal[i] = map->first[i] = map->last[i] = json_number_or(json_at(normal, i), NAN);
         if (!isfinite(map->knot[i]) || !isfinite(map->normal[i]) || (i > 0 && !(map->knot[i] > map->knot[i - 1])))
             return FAIL(error, ERROR_DATA, 0, "column '%s' has a knot out of order or not finite, at %zu", map->name, i);
+    }
+    const Json *ties = json_get(row, "ties");
+    for (size_t t = 0; t < json_count(ties); t++) {
+        const Json *tie = json_at(ties, t);
+        int64_t at = json_integer_or(json_at(tie, 0), -1);
+        double first = json_number_or(json_at(tie, 1), NAN), last = json_number_or(json_at(tie, 2), NAN);
+        if (at < 0 || at >= (int64_t)count || !(first <= map->normal[at] && map->normal[at] <= last && isfinite(first) && isfinite(last)))
+            return FAIL(error, ERROR_DATA, 0, "column '%s' has a tie that does not enclose its knot, at %zu", map->name, t);
+        map->first[at] = first;
+        map->last[at] = last;
     }
     return true;
 }
