@@ -38,7 +38,8 @@ static void say(Diagnosis *ret, Level level, const char *advice)
 static void say_error(Diagnosis *ret, const Error *error)
 {
     ret->level = LEVEL_FAIL;
-    ret->exit_code = error_exit_code(error->kind);
+    ret->exit_code =
+        error->kind == ERROR_CONFIG ? error_exit_code(ERROR_CONFIG) : error_exit_code(ERROR_UNAVAILABLE);
     text_clear(&ret->what);
     text_add_escaped(&ret->what, error->message);
     text_add_escaped(&ret->advice, error->hint);
