@@ -25,20 +25,23 @@ static const Folder folders[] = {
 // Made here, since whoever appends first must not keep the other account out.
 static const char *const shared_files[] = {"run.lock", "pointer.lock", "audit.jsonl", "denied.jsonl"};
 
-static bool make_folder(const char *path, mode_t mode, gid_t group, Error *error)
+// One that is there keeps its mode and group, unless two accounts must write to it.
+static bool make_folder(const char *path, bool shared, mode_t mode, gid_t group, Error *error)
 {
+    bool existed = file_is_directory(path);
+    if (existed && !shared)
+        return true;
+    struct stat status;
     if (!file_make_directories(path, mode & 0777, error))
         return false;
-    struct stat status;
     if (stat(path, &status) != 0)
         return FAIL(error, ERROR_IO, errno, "could not look at directory '%s'", path);
     if (status.st_uid != process_uid() && process_uid() != 0)
         return true;   // another account made it: completed, never changed
     if (status.st_gid != group && chown(path, (uid_t)-1, group) != 0) {
         FAIL(error, ERROR_CONFIG, 0, "cannot give directory '%s' to group %lld", path, (long long)group);
-        return error_hint(
-            error,
-            "Put both accounts into one group, or make the directory with that group and mode 2770 first.");
+        return error_hint(error, "Put both accounts into one group, or make the directory with that group "
+                                 "and mode 2770 first.");
     }
     if ((status.st_mode & 07777) != mode && chmod(path, mode) != 0)
         return FAIL(error, ERROR_IO, errno, "could not set the mode of directory '%s'", path);
@@ -74,11 +77,11 @@ static bool write_home_file(const char *path, const char *owner, Clock *clock, E
 static bool make_folders(const char *home, bool shared, gid_t group, Error *error)
 {
     char path[FILE_PATH_SIZE];
-    if (!make_folder(home, shared ? 02770 : 0750, group, error))
+    if (!make_folder(home, shared, shared ? 02770 : 0750, group, error))
         return false;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         mode_t mode = !shared ? 0750 : folders[i].both ? 02770 : 02750;
-        if (!file_join(path, home, folders[i].name, error) || !make_folder(path, mode, group, error))
+        if (!file_join(path, home, folders[i].name, error) || !make_folder(path, shared, mode, group, error))
             return false;
     }
     for (size_t i = 0; i < sizeof shared_files / sizeof shared_files[0]; i++)

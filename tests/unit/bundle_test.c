@@ -213,6 +213,23 @@ START_TEST(what_is_not_a_plain_file_cannot_be_sealed)
 }
 END_TEST
 
+START_TEST(a_release_has_at_most_sixty_four_files)
+{
+    Digest digest;
+    OWNED(ReleaseDraft, release_free) *draft = release_begin(in("releases"), "run-1", &error);
+    ASSERT_OK(draft != NULL, &error);
+    for (int i = 0; i < 65; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "file-%d.json", i);
+        FILE *file = fopen(support_path(release_path(draft), name), "w");
+        ck_assert_ptr_nonnull(file);
+        fclose(file);
+    }
+    ASSERT_FAILS(release_seal(draft, VERSION, "adult", RELEASE_MODEL, &digest, &error), &error, ERROR_USAGE,
+                 "more than 64 files");
+}
+END_TEST
+
 // -- every way to spoil a published release
 
 static void spoil_byte(void)
@@ -461,6 +478,18 @@ START_TEST(a_failing_file_system_leaves_no_release_under_the_name)
     ck_abort_msg("the faults never ended");
 }
 END_TEST
+
+START_TEST(the_planted_extra_byte_is_found_before_publishing)
+{
+    Digest digest;
+    bool existed;
+    setenv("FEDGATE_FAULT", "release.extra_byte=1", 1);
+    OWNED(ReleaseDraft, release_free) *draft = seal("run-1", "weights", &digest);
+    unsetenv("FEDGATE_FAULT");
+    ASSERT_FAILS(release_publish(draft, in("releases"), &existed, &error), &error, ERROR_DATA,
+                 "file 'card.json' has 1 bytes, the manifest says 0");
+}
+END_TEST
 #endif
 
 static Suite *suite(void)
@@ -478,9 +507,11 @@ static Suite *suite(void)
     tcase_add_test(life, a_draft_left_by_a_killed_attempt_of_the_run_is_begun_afresh);
     tcase_add_test(life, names_that_do_not_belong_into_paths_are_refused);
     tcase_add_test(life, what_is_not_a_plain_file_cannot_be_sealed);
+    tcase_add_test(life, a_release_has_at_most_sixty_four_files);
     tcase_add_loop_test(life, a_spoiled_release_is_refused_and_the_problem_is_named, 0,
                         (int)(sizeof spoilings / sizeof spoilings[0]));
 #ifdef FEDGATE_FAULTS
+    tcase_add_test(life, the_planted_extra_byte_is_found_before_publishing);
     tcase_add_loop_test(life, a_failing_file_system_leaves_no_release_under_the_name, 0, 4);
 #endif
     suite_add_tcase(s, life);

@@ -82,8 +82,12 @@ START_TEST(a_home_is_completed_but_never_overwritten)
     text_init(&after, 4096);
     support_read(fixture_path(&f, "home.json"), &before);
     ck_assert_int_eq(rmdir(fixture_path(&f, "bars")), 0);
+    ck_assert_int_eq(chmod(f.home, 0700), 0);
     ASSERT_OK(registry_create(f.home, process_account(), f.clock, &f.error), &f.error);
     ck_assert(file_is_directory(fixture_path(&f, "bars")));
+    struct stat status;
+    ck_assert_int_eq(stat(f.home, &status), 0);
+    ck_assert_int_eq(status.st_mode & 07777, 0700);
     ck_assert_str_eq(text_string(&before), support_read(fixture_path(&f, "home.json"), &after));
     ck_assert_uint_eq(strlen(registry_home_id(f.registry)), UUID_SIZE - 1);
     ck_assert_str_eq(registry_home(f.registry), f.home);
