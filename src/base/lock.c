@@ -71,7 +71,9 @@ static bool write_content(int fd, const char *path, const char *content, Error *
 static bool take_lock(int fd, const char *path, int64_t timeout_ns, Error *error)
 {
     Clock *clock = clock_real();
-    int64_t end_ns = clock_monotonic_ns(clock) + timeout_ns;
+    int64_t end_ns;
+    if (__builtin_add_overflow(clock_monotonic_ns(clock), timeout_ns, &end_ns))
+        end_ns = INT64_MAX;
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR)
             continue;
@@ -145,7 +147,7 @@ void file_lock_release(FileLock *lock)
 
 bool file_lock_look(const char *path, bool *ret_held, char *ret_content, size_t size, Error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);   // a pipe in its place holds nobody
     if (fd < 0 && errno == ENOENT) {
         *ret_held = false;
         ret_content[0] = '\0';

@@ -15,9 +15,23 @@
 #include <unistd.h>
 
 enum { POLL_MS = 20, GROUPS_MAXIMUM = 256 };
+enum {
+    DRAIN_BYTES = 16 * 1024,
+    PIPE_BYTES = 1024 * 1024
+};   // one read; what a pipe holds at most by default
+
+// Whoever started us may have left SIGCHLD ignored; the kernel would then reap our children before we can ask
+// how they ended.
+static void keep_children_waitable(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        signal(SIGCHLD, SIG_DFL);
+}
 
 pid_t process_fork_quietly(void)
 {
+    keep_children_waitable();
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -46,7 +60,10 @@ void process_enter_child(pid_t parent)
 
 int64_t process_end_ns(int64_t timeout_ns)
 {
-    return timeout_ns > 0 ? clock_monotonic_ns(clock_real()) + timeout_ns : INT64_MAX;
+    int64_t end_ns;
+    bool never =
+        timeout_ns <= 0 || __builtin_add_overflow(clock_monotonic_ns(clock_real()), timeout_ns, &end_ns);
+    return never ? INT64_MAX : end_ns;
 }
 
 int process_poll_ms(int64_t end_ns, int longest_ms)
@@ -187,7 +204,7 @@ static int read_start(int fd)
 // Reads once; false at the end of the pipe. Past the Text's maximum the bytes are dropped and its flag stays.
 static bool drain(int fd, Text *into)
 {
-    char block[16 * 1024];
+    char block[DRAIN_BYTES];
     ssize_t got = read(fd, block, sizeof block);
     if (got > 0) {
         size_t room = into->maximum - into->length, length = (size_t)got;
@@ -197,14 +214,14 @@ static bool drain(int fd, Text *into)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// Until the program has ended and its pipes are empty. A grandchild may keep a pipe open: it is not waited
-// for.
+// Until the program has ended and what it wrote is read. A grandchild may keep a pipe open, or fill it for
+// ever: it is not waited for, and after the end no more is read than the pipes can have held.
 static bool watch(pid_t id, const ProcessSpec *spec, Pipes *pipes, ProcessResult *ret_result)
 {
     int64_t end_ns = process_end_ns(spec->timeout_ns);
     struct pollfd polled[2] = {{pipes->output[0], POLLIN, 0}, {pipes->errors[0], POLLIN, 0}};
     Text *const into[2] = {spec->output, spec->errors};
-    int status = 0, ended = 0;
+    int status = 0, ended = 0, rounds_left = PIPE_BYTES / DRAIN_BYTES;
     bool timed_out = false;
     while (!ended || polled[0].fd >= 0 || polled[1].fd >= 0) {
         int ready = 0;
@@ -213,7 +230,7 @@ static bool watch(pid_t id, const ProcessSpec *spec, Pipes *pipes, ProcessResult
         for (int i = 0; i < 2 && ready > 0; i++)
             if (polled[i].fd >= 0 && polled[i].revents && !drain(polled[i].fd, into[i]))
                 polled[i].fd = -1;
-        if (ended && ready <= 0)
+        if (ended && (ready <= 0 || --rounds_left == 0))
             break;
         bool silent = polled[0].fd < 0 && polled[1].fd < 0;
         if (!ended)

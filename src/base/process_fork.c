@@ -90,7 +90,7 @@ static int take_line(Process *process, char *ret_line, size_t size, Error *error
 
 int process_read_line(Process *process, char *ret_line, size_t size, int64_t timeout_ns, Error *error)
 {
-    int64_t end_ns = clock_monotonic_ns(clock_real()) + (timeout_ns > 0 ? timeout_ns : 0);
+    int64_t end_ns = timeout_ns > 0 ? process_end_ns(timeout_ns) : clock_monotonic_ns(clock_real());
     for (;;) {
         int taken = take_line(process, ret_line, size, error);
         if (taken != 0)

@@ -48,6 +48,21 @@ const char *support_path(const char *folder, const char *name)
     return path;
 }
 
+bool support_process_ends(int64_t id)
+{
+    char path[64];
+    ck_assert(text_print(path, sizeof path, "/proc/%lld/stat", (long long)id));
+    for (int tries = 0; tries < 1000; tries++) {
+        SCOPED_TEXT state;
+        text_init(&state, 4096);
+        Error ignored = ERROR_INIT;
+        if (!file_read(path, &state, &ignored) || strstr(text_string(&state), ") Z"))
+            return true;
+        clock_sleep_ns(clock_real(), 10 * 1000000);
+    }
+    return false;
+}
+
 void support_write(const char *path, const char *content)
 {
     Error error = ERROR_INIT;

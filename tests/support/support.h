@@ -8,6 +8,7 @@
 #include <check.h>
 #include <fedgate/error.h>
 #include <fedgate/text.h>
+#include <stdint.h>
 
 // `call` is true and left the Error alone, or the test fails with the Error's own words.
 #define ASSERT_OK(call, error)                                                                          \
@@ -36,6 +37,9 @@ void support_folder_remove(char *folder);   // NULL allowed; frees the path
 
 // A path below `folder`, in one of eight rotating buffers: good for the arguments of one call.
 const char *support_path(const char *folder, const char *name);
+
+// Within ten seconds the process is gone, or a zombie until init reaps it.
+bool support_process_ends(int64_t id);
 
 void support_write(const char *path, const char *content);
 const char *support_read(const char *path,

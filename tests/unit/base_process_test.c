@@ -25,6 +25,13 @@ static ProcessResult run_shell(const char *script, ProcessSpec spec, Text *outpu
     return result;
 }
 
+static int report_lines(void *context, int report_fd)
+{
+    Error error = ERROR_INIT;
+    const char *lines = context;
+    return file_write_all(report_fd, lines, strlen(lines), &error) ? 9 : 1;
+}
+
 START_TEST(output_errors_and_exit_code_are_captured)
 {
     SCOPED_TEXT output, errors;
@@ -86,13 +93,7 @@ START_TEST(a_deadline_kills_the_whole_group)
     int64_t sleeper = 0;
     output.data[output.length - 1] = '\0';
     ck_assert(text_to_int64(output.data, &sleeper));
-    char path[64], state[512] = "";
-    ck_assert(text_print(path, sizeof path, "/proc/%lld/stat", (long long)sleeper));
-    SCOPED_TEXT stat;
-    text_init(&stat, sizeof state);
-    Error ignored = ERROR_INIT;
-    if (file_read(path, &stat, &ignored))   // gone, or a zombie until init reaps it
-        ck_assert_ptr_nonnull(strstr(text_string(&stat), ") Z"));
+    ck_assert(support_process_ends(sleeper));
     support_folder_remove(folder);
 }
 END_TEST
@@ -106,6 +107,40 @@ START_TEST(a_grandchild_with_our_pipe_does_not_hold_us)
     ck_assert_int_eq(result.exit_code, 0);
     ck_assert_str_eq(text_string(&output), "done\n");
     ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin, 25 * second_ns);
+}
+END_TEST
+
+START_TEST(a_grandchild_that_floods_our_pipe_does_not_hold_us)
+{
+    SCOPED_TEXT output;
+    text_init(&output, 100);
+    int64_t begin = clock_monotonic_ns(clock_real());
+    ProcessSpec spec = {.timeout_ns = 30 * second_ns};
+    ProcessResult result =
+        run_shell("setsid timeout 40 yes & for i in 1 2 3 4; do echo x; done; exit 5", spec, &output, NULL);
+    ck_assert_int_eq(result.exit_code, 5);
+    ck_assert(!result.timed_out);
+    ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin, 25 * second_ns);
+}
+END_TEST
+
+START_TEST(children_are_waited_for_although_their_signal_was_ignored)
+{
+    Error error = ERROR_INIT;
+    signal(SIGCHLD, SIG_IGN);
+    ck_assert_int_eq(run_shell("exit 3", (ProcessSpec){0}, NULL, NULL).exit_code, 3);
+    signal(SIGCHLD, SIG_IGN);
+    OWNED(Process, process_free) *child = process_fork(report_lines, "x\n", &error);
+    ProcessResult result;
+    ASSERT_OK(process_wait(child, 20 * second_ns, &result, &error), &error);
+    ck_assert_int_eq(result.exit_code, 9);
+}
+END_TEST
+
+START_TEST(the_longest_timeout_is_no_timeout)
+{
+    ProcessSpec spec = {.timeout_ns = INT64_MAX};
+    ck_assert_int_eq(run_shell("exit 3", spec, NULL, NULL).exit_code, 3);
 }
 END_TEST
 
@@ -174,13 +209,6 @@ START_TEST(an_account_is_dropped_to_with_its_groups_or_refused)
     ck_assert_str_eq(text_string(&output), expected);
 }
 END_TEST
-
-static int report_lines(void *context, int report_fd)
-{
-    Error error = ERROR_INIT;
-    const char *lines = context;
-    return file_write_all(report_fd, lines, strlen(lines), &error) ? 9 : 1;
-}
 
 START_TEST(a_forked_child_reports_lines_and_a_code)
 {
@@ -340,6 +368,9 @@ static Suite *suite(void)
     tcase_add_test(run, a_signal_is_told_apart_from_an_exit);
     tcase_add_test(run, a_deadline_kills_the_whole_group);
     tcase_add_test(run, a_grandchild_with_our_pipe_does_not_hold_us);
+    tcase_add_test(run, a_grandchild_that_floods_our_pipe_does_not_hold_us);
+    tcase_add_test(run, children_are_waited_for_although_their_signal_was_ignored);
+    tcase_add_test(run, the_longest_timeout_is_no_timeout);
     tcase_add_test(run, a_program_gets_no_descriptor_of_ours_and_only_the_environment_it_is_given);
     tcase_add_test(run, what_cannot_be_started_is_said);
     tcase_add_test(run, an_account_is_dropped_to_with_its_groups_or_refused);
