@@ -80,23 +80,25 @@ bool file_read(const char *path, Text *out, Error *error)
     if (fd < 0)
         return false;
     char block[16 * 1024];
-    ssize_t got;
+    ssize_t got = 1;
     int code = 0;
-    while ((got = read(fd, block, sizeof block)) != 0 && !out->failed) {
-        if (got > 0)
+    bool over = false;
+    while (got != 0 && code == 0 && !out->failed) {
+        got = read(fd, block, sizeof block);
+        if (got > 0) {
+            over = (size_t)got > out->maximum - out->length;
             text_add_bytes(out, block, (size_t)got);
-        else if (errno != EINTR) {
+        } else if (got < 0 && errno != EINTR) {
             code = errno;
-            break;
         }
     }
     close(fd);
-    if (got < 0)
+    if (code != 0)
         return FAIL(error, ERROR_IO, code, "could not read file '%s'", path);
-    if (out->failed)
+    if (over)
         return FAIL(error, ERROR_DATA, 0, "file '%s' is larger than the limit of %zu bytes", path,
                     out->maximum);
-    return true;
+    return !out->failed || FAIL(error, ERROR_MEMORY, 0, "out of memory while reading file '%s'", path);
 }
 
 bool file_pread_all(int fd, void *to, size_t bytes, uint64_t offset, Error *error)
@@ -202,9 +204,15 @@ bool file_temporary_name(const char *path, char ret_path[static FILE_PATH_SIZE],
     const char *name;
     if (!file_split(path, directory, &name, error))
         return false;
-    return text_print(ret_path, FILE_PATH_SIZE, "%s/.tmp-%s-%ld-%u", directory, name, (long)getpid(),
-                      atomic_fetch_add(&counter, 1)) ||
-           FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path, FILE_PATH_SIZE - 1);
+    struct stat status;
+    // One left by a killed process may bear our number: numbers repeat, in a container every night.
+    do {
+        if (!text_print(ret_path, FILE_PATH_SIZE, "%s/.tmp-%s-%ld-%u", directory, name, (long)getpid(),
+                        atomic_fetch_add(&counter, 1)))
+            return FAIL(error, ERROR_USAGE, 0, "path '%.64s...' is longer than %d bytes", path,
+                        FILE_PATH_SIZE - 1);
+    } while (lstat(ret_path, &status) == 0);
+    return true;
 }
 
 bool file_write_atomic(const char *path, const void *bytes, size_t length, mode_t mode, Error *error)
@@ -247,7 +255,6 @@ bool file_link_replace(const char *link_path, const char *target, Error *error)
     char temporary[FILE_PATH_SIZE];
     if (!file_temporary_name(link_path, temporary, error))
         return false;
-    unlink(temporary);
     if (fault_fires("file.link") ? (errno = EIO, true) : symlink(target, temporary) != 0)
         return FAIL(error, ERROR_IO, errno, "could not create link '%s'", temporary);
     if (!file_rename_over(temporary, link_path, error)) {

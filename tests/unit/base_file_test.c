@@ -101,6 +101,27 @@ START_TEST(a_failed_atomic_write_keeps_the_old_file_and_no_temporary)
 }
 END_TEST
 
+START_TEST(a_temporary_left_by_a_killed_process_of_our_number_is_in_nobodys_way)
+{
+    Error error = ERROR_INIT;
+    char name[64];
+    enum { LEFT = 50 };   // more than this process has written so far; not through our own calls, which count
+    for (int i = 0; i < LEFT; i++) {
+        ck_assert(text_print(name, sizeof name, ".tmp-f-%ld-%d", (long)getpid(), i));
+        int fd = open(in(name), O_WRONLY | O_CREAT | O_EXCL, 0600);
+        ck_assert_int_ge(fd, 0);
+        close(fd);
+    }
+    ASSERT_OK(file_write_atomic(in("f"), "new", 3, 0640, &error), &error);
+    ASSERT_OK(file_link_replace(in("f"), "target", &error), &error);
+    FileList list;
+    ASSERT_OK(file_list(folder, &list, &error), &error);
+    ck_assert_uint_eq(list.count,
+                      LEFT + 1);   // left alone: recovery removes them, knowing that nobody writes
+    file_list_done(&list);
+}
+END_TEST
+
 START_TEST(new_files_and_names_never_replace)
 {
     Error error = ERROR_INIT;
@@ -336,6 +357,7 @@ static Suite *suite(void)
     tcase_add_test(files, paths_are_joined_within_their_limit);
     tcase_add_test(files, an_atomic_write_replaces_and_leaves_nothing_beside);
     tcase_add_test(files, a_failed_atomic_write_keeps_the_old_file_and_no_temporary);
+    tcase_add_test(files, a_temporary_left_by_a_killed_process_of_our_number_is_in_nobodys_way);
     tcase_add_test(files, new_files_and_names_never_replace);
     tcase_add_test(files, a_directory_is_renamed_only_to_a_free_name);
     tcase_add_test(files, writers_do_not_follow_links);
