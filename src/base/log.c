@@ -93,12 +93,20 @@ const char *log_level_name(LogLevel level)
     return (unsigned)level < sizeof names / sizeof names[0] ? names[level] : "error";
 }
 
-// A value with a blank, a quote or nothing in it is quoted, so that key=value pairs can be cut apart again.
+// A value with a blank, a quote or nothing in it is quoted and its quotes are escaped, so that no value can
+// pass for a pair and the pairs can be cut apart again.
 static void add_pair(Text *line, const char *key, const char *value)
 {
     bool bare = *value != '\0' && !strpbrk(value, " =\"");
+    SCOPED_TEXT shown;
+    text_init(&shown, LOG_LINE_BYTES);
+    text_add_escaped(&shown, value);
     text_add_format(line, " %s=%s", key, bare ? "" : "\"");
-    text_add_escaped(line, value);
+    for (const char *c = text_string(&shown); *c; c++) {
+        if (*c == '"')
+            text_add_char(line, '\\');
+        text_add_char(line, *c);
+    }
     if (!bare)
         text_add_char(line, '"');
 }

@@ -58,6 +58,14 @@ START_TEST(one_event_stays_one_line_whatever_is_in_it)
 }
 END_TEST
 
+START_TEST(a_value_cannot_pass_for_a_pair)
+{
+    log_to_text(log_made, stream, LOG_DEBUG);
+    log_event(log_made, LOG_ERROR, "x", "y", LOG_FIELD_TEXT("k", "a\" run=\"b"));
+    ck_assert_str_eq(streamed, "02:14:07.512 error x  y  k=\"a\\\" run=\\\"b\"\n");
+}
+END_TEST
+
 START_TEST(the_zone_of_the_owner_is_shown)
 {
     log_to_text(log_made, stream, LOG_DEBUG);
@@ -149,6 +157,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(events, begin, end);
     tcase_add_test(events, a_text_line_says_time_level_name_sentence_and_pairs);
     tcase_add_test(events, one_event_stays_one_line_whatever_is_in_it);
+    tcase_add_test(events, a_value_cannot_pass_for_a_pair);
     tcase_add_test(events, the_zone_of_the_owner_is_shown);
     tcase_add_test(events, the_file_has_every_level_as_json_with_a_format);
     tcase_add_test(events, lines_of_several_threads_stay_whole);
