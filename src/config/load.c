@@ -94,7 +94,9 @@ static bool read_environment(Config *config, char *const *environment, Error *er
         if (!source)
             return fail_memory(error);
         if (!option_name_of(variable, (size_t)(equals - variable), name, sizeof name)) {
-            (void)FAIL(error, ERROR_CONFIG, 0, "environment variable '%s' does not name an option", source);
+            char shown[CONFIG_SHOWN_SIZE];
+            config_show_raw(NULL, source, shown);
+            (void)FAIL(error, ERROR_CONFIG, 0, "environment variable '%s' does not name an option", shown);
             return error_hint(error, "Write the option's name in upper case with '__' for each dot.");
         }
         const Option *option = config_find_option(name);
@@ -126,13 +128,16 @@ static bool read_sets(Config *config, const char *const *sets, size_t set_count,
     return true;
 }
 
-static bool make_absolute(Config *config, const char *folder, const char **path, Error *error)
+static bool make_absolute(Config *config, size_t index, const char *folder, const char **path, Error *error)
 {
     char joined[FILE_PATH_SIZE];
     if ((*path)[0] == '\0' || (*path)[0] == '/')
         return true;
-    if (!file_join(joined, folder, *path, error))
-        return false;
+    if (!file_join(joined, folder, *path, error)) {
+        error->kind = ERROR_CONFIG;   // whoever wrote the option can help, not whoever typed the command
+        return error_prefix(error, "%s: option '%s'", config->values[index].source,
+                            config_options[index].name);
+    }
     *path = arena_copy_string(config->memory, joined);
     return *path || fail_memory(error);
 }
@@ -160,7 +165,7 @@ static bool resolve_paths(Config *config, Error *error)
         return false;
     for (size_t i = 0; i < config_option_count; i++)
         if (config_options[i].type == OPTION_PATH &&
-            !make_absolute(config, config->values[i].from_file ? folder : working, &config->values[i].text,
+            !make_absolute(config, i, config->values[i].from_file ? folder : working, &config->values[i].text,
                            error))
             return false;
     for (size_t i = 0; i < config_option_count; i++) {
@@ -176,7 +181,7 @@ static bool resolve_paths(Config *config, Error *error)
         if (start[0] == '\0')
             start = value->from_file ? folder : working;
         for (size_t k = 0; k < value->count; k++)
-            if (!make_absolute(config, start, &value->items[k], error))
+            if (!make_absolute(config, i, start, &value->items[k], error))
                 return false;
     }
     return true;

@@ -73,14 +73,26 @@ static bool check_range(const Option *option, const Given *given, const char *ra
     return fail_value(option, given, raw, wanted, error);
 }
 
+// Text that can be shown, hashed and read back as itself: nothing in it needs an escape but tabs.
+static bool is_printable(const char *raw)
+{
+    static const char tab[] = "\\x09";
+    SCOPED_TEXT escaped;
+    text_init(&escaped, 5 * CONFIG_TEXT_BYTES);
+    text_add_escaped(&escaped, raw);
+    size_t expected = 0;
+    for (const char *c = raw; *c; c++)
+        expected += *c == '\t' ? sizeof tab - 1 : 1;
+    return !escaped.failed && escaped.length == expected;
+}
+
 static bool parse_text(const Option *option, const Given *given, const char *raw, Value *value, Error *error)
 {
     if (strlen(raw) > CONFIG_TEXT_BYTES)
         return FAIL(error, ERROR_CONFIG, 0, "%s: option '%s' is %zu bytes long, the limit is %d",
                     given->source, option->name, strlen(raw), CONFIG_TEXT_BYTES);
-    for (const char *c = raw; *c; c++)
-        if (((unsigned char)*c < 0x20 && *c != '\t') || *c == 0x7f)
-            return fail_value(option, given, raw, "which has a control character", error);
+    if (!is_printable(raw))
+        return fail_value(option, given, raw, "which has a control character or is not UTF-8", error);
     value->text = raw;
     return true;
 }

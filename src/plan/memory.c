@@ -42,7 +42,7 @@ int64_t plan_weights(const PlanShape *shape)
         count = plan_plus(count, plan_times(shape->cardinality[i], shape->embedding[i]));
     for (size_t i = 0; i <= shape->layers; i++) {
         int64_t out = i < shape->layers ? shape->hidden[i] : shape->outputs;
-        count = plan_plus(count, plan_times(in + 1, out));   // + 1: the bias
+        count = plan_plus(count, plan_times(plan_plus(in, 1), out));   // + 1: the bias
         in = out;
     }
     return count;

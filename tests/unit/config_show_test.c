@@ -135,7 +135,8 @@ START_TEST(a_dump_reads_back_to_the_same_values)
     text_init(&a, 200000);
     text_init(&b, 200000);
     config_dump(config, &dump);
-    for (char *line = strtok(dump.data, "\n"); line; line = strtok(NULL, "\n")) {
+    char *state = NULL;
+    for (char *line = strtok_r(dump.data, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
         char *equals = strstr(line, " = ");
         ck_assert_ptr_nonnull(equals);
         text_add_bytes(&again, line, (size_t)(equals - line));

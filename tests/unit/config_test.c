@@ -206,6 +206,22 @@ static const struct {
     {"quality.metric=", true, ""},
     {"quality.metric=f1", false, "not one of auc|logloss|accuracy|rmse"},
     {"window.zone=", true, ""},
+    {"memory.reserve=1e400", false, "which is not a finite number"},
+    {"memory.reserve=0x0.1", false, "which is not a finite number"},
+    {"train.learning_rate=nan", false, "which is not a finite number"},
+    {"train.epochs=1_000", false, "which is not a whole number"},
+    {"train.epochs=0x10", false, "which is not a whole number"},
+    {"train.epochs=10.0", false, "which is not a whole number"},
+    {"train.epochs=99999999999999999999", false, "which is not a whole number"},
+    {"window.length=1e308h", false, "outside its limits"},
+    {"window.length=1e999s", false, "not a duration"},
+    {"window.length=-1s", false, "outside its limits"},
+    {"train.\xd0\xb5pochs=5", false, "unknown option"},
+    {"model=\xd0\xb0" "dult", false, "is not a model name"},
+    {"owner=a\xff", false, "is 'a\\xff', which has a control character or is not UTF-8"},
+    {"owner=a\xc2\x9b" "31m", false, "which has a control character"},
+    {"owner=J\xc3\xb6rg", true, ""},
+    {"data.numeric=a\rb", false, "which has a control character"},
 };
 
 START_TEST(a_set_flag_is_checked_like_the_file)
@@ -234,6 +250,13 @@ START_TEST(a_long_value_is_cut_in_its_message)
     memset(set + 5, 'y', 300);
     set[305] = '\0';
     ASSERT_FAILS(load_sets(sets, 1, &error) != NULL, &error, ERROR_CONFIG, "yyy...', not one of");
+    memcpy(set, "data.directory=", 15);
+    memset(set + 15, 'z', 3999);
+    set[15 + 3999] = '\0';
+    const char *deep[] = {
+        set, "data.train=yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"
+             "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"};
+    ASSERT_FAILS(load_sets(deep, 2, &error) != NULL, &error, ERROR_CONFIG, "longer than 4095 bytes");
 }
 END_TEST
 
@@ -271,13 +294,18 @@ START_TEST(an_environment_variable_that_names_no_option_is_refused)
 {
     Error error = ERROR_INIT;
     char *unknown[] = {"FEDGATE_SET_TRAIN__EPOCH=4", NULL}, *lower[] = {"FEDGATE_SET_train__epochs=4", NULL},
-         *wrong[] = {"FEDGATE_SET_TRAIN__EPOCHS=x", NULL};
+         *wrong[] = {"FEDGATE_SET_TRAIN__EPOCHS=x", NULL}, *broken[] = {"FEDGATE_SET_A\nB=1", NULL},
+         *nothing[] = {"FEDGATE_SET_=1", NULL};
     ck_assert_ptr_null(config_load(NULL, NULL, 0, unknown, &error));
     ck_assert_str_eq(error.message, "FEDGATE_SET_TRAIN__EPOCH: unknown option 'train.epoch'");
     ck_assert_str_eq(error.hint, "Did you mean 'train.epochs'?");
     error_clear(&error);
     ASSERT_FAILS(config_load(NULL, NULL, 0, lower, &error) != NULL, &error, ERROR_CONFIG,
                  "does not name an option");
+    ASSERT_FAILS(config_load(NULL, NULL, 0, broken, &error) != NULL, &error, ERROR_CONFIG,
+                 "'FEDGATE_SET_A\\x0aB' does not name an option");
+    ASSERT_FAILS(config_load(NULL, NULL, 0, nothing, &error) != NULL, &error, ERROR_CONFIG,
+                 "unknown option ''");
     ASSERT_FAILS(config_load(NULL, NULL, 0, wrong, &error) != NULL, &error, ERROR_CONFIG,
                  "FEDGATE_SET_TRAIN__EPOCHS: option 'train.epochs' is 'x'");
 }
