@@ -2,7 +2,7 @@
 //
 // The connection is non-blocking and each wait polls with a deadline of our own, since statement_timeout does not help
 // against a server that is stopped. After a time-out the connection is closed and client_is_lost() says so. Waits use
-// the real clock also when the night's is simulated: the server lives in real time. No message holds a password.
+// the real clock also when the night's is simulated: the server lives in real time. Passwords come from a passfile, which only libpq reads.
 #include "telemetry_internal.h"
 
 #include <errno.h>
@@ -21,7 +21,6 @@ struct Client {
     int64_t statement_ns;
     char state[6];
     char where[512];
-    char *password;       // to be kept out of messages; NULL when there is none
 };
 
 struct ClientResult {
@@ -49,17 +48,11 @@ static ErrorKind kind_of_state(const char *state)
     return ERROR_UNAVAILABLE;   // connection, resources, time-outs, shutdown, rolled back by the server
 }
 
-// libpq's text on one line, cut at the first line that only repeats the statement, without the password.
-static void clean_message(const Client *client, const char *message, char *to, size_t size)
+// libpq's text on one line, cut at the first line that only repeats the statement.
+static void clean_message(const char *message, char *to, size_t size)
 {
     size_t at = 0;
     for (const char *from = message == NULL ? "" : message; *from != '\0' && at + 1 < size; from++) {
-        size_t secret = client->password == NULL ? 0 : strlen(client->password);
-        if (secret > 0 && strncmp(from, client->password, secret) == 0) {
-            from += secret - 1;
-            to[at++] = '*';
-            continue;
-        }
         if (*from == '\n' && (text_starts_with(from + 1, "LINE ") || text_starts_with(from + 1, "CONTEXT:  SQL")))
             break;
         to[at++] = (unsigned char)*from < ' ' ? ' ' : *from;
@@ -79,7 +72,7 @@ static bool fail_lost(Client *client, const char *doing, Error *error)
 {
     char message[256] = "the connection was closed before";
     if (client->connection != NULL)
-        clean_message(client, PQerrorMessage(client->connection), message, sizeof(message));
+        clean_message(PQerrorMessage(client->connection), message, sizeof(message));
     drop_connection(client);
     return FAIL(error, ERROR_UNAVAILABLE, 0, "lost the database while %s: %s", doing, message);
 }
@@ -142,23 +135,17 @@ static void fill_parameters(const ClientTarget *target, Parameters *parameters)
 }
 
 // libpq repeats pieces of a malformed connection string in its message, so that message is never shown.
-static bool read_url(Client *client, const char *url, Error *error)
+static bool check_url(const char *url, Error *error)
 {
     if (url[0] == '\0')
         return true;
-    char *unsafe = NULL;
-    PQconninfoOption *options = PQconninfoParse(url, &unsafe);
-    PQfreemem(unsafe);
-    if (options == NULL) {
-        FAIL(error, ERROR_CONFIG, 0, "option 'database.url' is not a libpq connection string");
-        return error_hint(error, "Write it as host=... dbname=... user=... or postgresql://user@host/database.");
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    if (options != NULL) {
+        PQconninfoFree(options);
+        return true;
     }
-    for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
-        if (strcmp(option->keyword, "password") == 0 && option->val != NULL && option->val[0] != '\0')
-            client->password = text_duplicate(option->val);
-    }
-    PQconninfoFree(options);
-    return true;
+    FAIL(error, ERROR_CONFIG, 0, "option 'database.url' is not a libpq connection string");
+    return error_hint(error, "Write it as host=... dbname=... user=... or postgresql://user@host/database.");
 }
 
 ClientPing client_ping(const char *socket_directory)
@@ -183,7 +170,7 @@ static bool connect_once(Client *client, const Parameters *parameters, int64_t d
     if (PQstatus(client->connection) == CONNECTION_OK)
         return true;
     char message[384];
-    clean_message(client, PQerrorMessage(client->connection), message, sizeof(message));
+    clean_message(PQerrorMessage(client->connection), message, sizeof(message));
     drop_connection(client);
     return FAIL(error, ERROR_UNAVAILABLE, 0, "could not connect to the database: %s", message);
 }
@@ -234,7 +221,7 @@ static void ignore_notice(void *context, const char *message)
 
 static bool open_session(Client *client, const ClientTarget *target, Error *error)
 {
-    if (!read_url(client, target->url, error) || !connect_until(client, target, error))
+    if (!check_url(target->url, error) || !connect_until(client, target, error))
         return false;
     (void)PQsetNoticeProcessor(client->connection, ignore_notice, NULL);
     if (PQsetnonblocking(client->connection, 1) != 0)
@@ -265,7 +252,6 @@ void client_close(Client *client)
     if (client == NULL)
         return;
     PQfinish(client->connection);
-    free(client->password);
     free(client);
 }
 
@@ -320,13 +306,13 @@ static bool next_result(Client *client, int64_t deadline_ns, const char *doing, 
     return true;
 }
 
-static bool fail_result(Client *client, PGresult *result, Error *error)
+static bool fail_result(Client *client, const PGresult *result, Error *error)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     char message[384];
     if (!text_copy(client->state, sizeof(client->state), state == NULL ? "" : state))
         client->state[0] = '\0';
-    clean_message(client, PQresultErrorMessage(result), message, sizeof(message));
+    clean_message(PQresultErrorMessage(result), message, sizeof(message));
     ErrorKind kind = kind_of_state(client->state);
     return FAIL(error, kind, 0, "the database says %s (SQLSTATE %s)", message, client->state);
 }

@@ -210,6 +210,7 @@ static bool start_once(Cluster *cluster, int64_t left_ns, Text *output, bool *re
 static bool reach_server(Cluster *cluster, Error *error)
 {
     int64_t deadline_ns = clock_monotonic_ns(clock_real()) + cluster->timeout_ns;
+    bool started = false;
     SCOPED_TEXT output;
     text_init(&output, OUTPUT_MAXIMUM);
     for (;;) {
@@ -221,9 +222,10 @@ static bool reach_server(Cluster *cluster, Error *error)
                    FAIL(error, ERROR_DATA, 0, "socket folder of private cluster '%s' is too long", cluster->pg);
         int64_t left_ns = deadline_ns - clock_monotonic_ns(clock_real());
         text_clear(&output);
-        if (ping == CLIENT_PING_NONE && left_ns > 0 && !start_once(cluster, left_ns, &output, &cluster->started, error))
+        if (ping == CLIENT_PING_NONE && left_ns > 0 && !start_once(cluster, left_ns, &output, &started, error))
             return false;
-        if (cluster->started)
+        cluster->started = cluster->started || started;
+        if (started)
             return true;
         if (clock_monotonic_ns(clock_real()) + RETRY_NS > deadline_ns)
             break;
@@ -308,6 +310,12 @@ Cluster *cluster_start(const Config *config, const char *home, Error *error)
         return cluster;
     cluster_close(cluster);
     return NULL;
+}
+
+bool cluster_reach(Cluster *cluster, Error *error)
+{
+    OWNED(FileLock, file_lock_release) *lock = lock_server(cluster, cluster->timeout_ns, error);
+    return lock != NULL && reach_server(cluster, error);
 }
 
 const char *cluster_socket_directory(const Cluster *cluster)

@@ -136,6 +136,8 @@ bool telemetry_register_home(Telemetry *telemetry, const char *model, const char
 
 bool telemetry_reconnect(Telemetry *telemetry, Error *error)
 {
+    if (telemetry->cluster != NULL && !cluster_reach(telemetry->cluster, error))
+        return false;
     Client *client = open_client(telemetry, error);
     if (client == NULL)
         return false;

@@ -96,6 +96,7 @@ WARN_UNUSED bool payload_add_line(const KindColumns *columns, const char *run, c
 typedef struct Cluster Cluster;
 WARN_UNUSED Cluster *cluster_start(const Config *config, const char *home, Error *error);    // starts or adopts it
 WARN_UNUSED bool cluster_create(const Config *config, const char *home, Error *error);       // initdb, role and database; repeatable
+WARN_UNUSED bool cluster_reach(Cluster *cluster, Error *error);   // again, after the server went away
 const char *cluster_socket_directory(const Cluster *cluster);
 bool cluster_started(const Cluster *cluster);   // this handle started it
 void cluster_close(Cluster *cluster);   // the last fedgate process out stops a server that fedgate started
