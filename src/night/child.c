@@ -143,11 +143,10 @@ static bool child_rehearse(void *context, Error *error)
     child->context_bytes = process_resident_bytes();
     child->device = device_open(config_text(night->config, "device.backend"), (int)config_integer(night->config, "device.threads"),
                                 night->clock, night->ledger, error);
-    char checkpoints[FILE_PATH_SIZE];
-    if (child->device == NULL || !night_file(night, "checkpoints", checkpoints, error))
+    if (child->device == NULL || !night_file(night, "checkpoints", child->checkpoints, error))
         return false;
     TrainerSpec spec = {.config = night->config, .dataset = night->dataset, .maps = night->maps, .device = child->device,
-                        .clock = night->clock, .ledger = night->ledger, .checkpoints = checkpoints,
+                        .clock = night->clock, .ledger = night->ledger, .checkpoints = child->checkpoints,
                         .microbatch = night->plan.memory.microbatch, .watch = watch_training, .watch_context = child};
     child->trainer = trainer_open(&spec, error);
     if (child->trainer == NULL)

@@ -96,6 +96,7 @@ struct Child {
     Night *night;
     int report_fd;
     Device *device;
+    char checkpoints[FILE_PATH_SIZE];   // borrowed by the trainer
     Trainer *trainer;
     Model *model;
     Json *evidence;

@@ -16,24 +16,18 @@ bool night_shape(const Config *config, const Dataset *dataset, const Maps *maps,
     return true;
 }
 
-static void peak_of(const Config *config, const DeviceInfo *device, NightPlan *plan, double *ret_peak, double *ret_bandwidth)
+// Table row of the device, or the bound of a CPU; false when neither is known: then nothing is guessed.
+static bool peak_of(const DeviceInfo *device, DevicePeak *ret_peak)
 {
-    double peak = config_real(config, "device.peak_flops"), bandwidth = config_real(config, "device.bandwidth");
-    const DevicePeak *row = device == NULL ? NULL : plan_device_peak(device->name, "fp32");
-    const char *source = "declared";
-    if (peak <= 0 && row != NULL) {
-        peak = row->peak_flops;
-        source = row->source;
-    } else if (peak <= 0 && device != NULL) {
-        peak = plan_cpu_peak(device->cores, device->instruction_set);
-        source = peak > 0 ? "upper bound: cores x 6 GHz x FLOP per cycle" : "unknown";
+    const DevicePeak *row = plan_device_peak(device->name, "fp32");
+    if (row != NULL) {
+        *ret_peak = *row;
+        return true;
     }
-    if (bandwidth <= 0 && row != NULL)
-        bandwidth = row->bandwidth;
-    if (!text_copy(plan->peak_source, sizeof plan->peak_source, source))
-        plan->peak_source[0] = '\0';
-    *ret_peak = peak;
-    *ret_bandwidth = bandwidth;
+    double bound = plan_cpu_peak(device->cores, device->instruction_set);
+    *ret_peak = (DevicePeak){.device = device->name, .precision = "fp32", .peak_flops = bound,
+                             .source = "upper bound: cores x 6 GHz x FLOP per cycle"};
+    return bound > 0;
 }
 
 // Largest whole number of steps the night may take, as the trainer plans it.
@@ -44,51 +38,21 @@ static int64_t planned_steps(const Config *config, int64_t train_rows)
     return limit > 0 && limit < steps ? limit : steps;
 }
 
-static void plan_layers(const Config *config, const PlanShape *shape, double peak, double bandwidth, NightPlan *plan)
-{
-    int64_t rows = config_integer(config, "plan.intensity_rows"), batch = config_integer(config, "train.batch");
-    if (rows == 0)
-        rows = batch;
-    int64_t in = config_integer(config, "plan.intensity_in"), out = config_integer(config, "plan.intensity_out");
-    if (in > 0 && out > 0) {
-        plan_roofline_layer(rows, in, out, config_integer(config, "plan.intensity_bytes"), peak, bandwidth, &plan->roofline);
-        plan->has_roofline = true;
-    }
-    if (shape == NULL)
-        return;
-    int64_t width = shape->numeric;
-    for (int64_t i = 0; i < shape->categorical; i++)
-        width += shape->embedding[i];
-    for (size_t i = 0; i <= shape->layers && plan->layer_count < PLAN_BLOCKS; i++) {
-        int64_t next = i < shape->layers ? shape->hidden[i] : shape->outputs;
-        plan_roofline_layer(batch, width, next, shape->bytes_per_element, peak, bandwidth, &plan->layers[plan->layer_count++]);
-        width = next;
-    }
-    double bytes = 0;
-    plan_step_work(shape, batch, &plan->step_flop, &bytes);
-    if (!plan->has_roofline && bytes > 0) {
-        plan_roofline(plan->step_flop, bytes, peak, bandwidth, &plan->roofline);
-        plan->has_roofline = true;
-    }
-}
-
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device, int64_t train_rows,
                      int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
 {
-    *ret_plan = (NightPlan){0};
     char slot[11];
-    if (!plan_memory(config, shape, 0, &ret_plan->memory, error) ||
-        !plan_deadline(config, start_wall_ns, &ret_plan->deadline_wall_ns, slot, error))
+    int64_t deadline = 0;
+    DevicePeak peak;
+    bool known = device != NULL && peak_of(device, &peak);
+    if (!plan_night(config, shape, 0, known ? &peak : NULL, ret_plan, error) ||
+        !plan_deadline(config, start_wall_ns, &deadline, slot, error))
         return false;
-    double peak = 0, bandwidth = 0;
-    peak_of(config, device, ret_plan, &peak, &bandwidth);
-    if (!text_copy(ret_plan->precision, sizeof ret_plan->precision, config_text(config, "train.precision")))
-        return FAIL(error, ERROR_INTERNAL, 0, "precision name too long");
-    plan_layers(config, shape, peak, bandwidth, ret_plan);
+    ret_plan->deadline_wall_ns = deadline;
     ret_plan->epochs = config_integer(config, "train.epochs");
     ret_plan->steps = train_rows > 0 ? planned_steps(config, train_rows) : 0;
-    if (peak > 0)   // nothing can be faster than the roofline: a lower bound that needs no measurement
-        ret_plan->forecast_seconds = (double)ret_plan->steps * ret_plan->step_flop / peak;
+    if (ret_plan->roofline.peak_flops > 0)   // nothing can be faster than the roofline: a lower bound that needs no measurement
+        ret_plan->forecast_seconds = (double)ret_plan->steps * ret_plan->step_flop / ret_plan->roofline.peak_flops;
     return true;
 }
 
