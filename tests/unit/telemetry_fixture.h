@@ -138,6 +138,18 @@ static inline void fixture_run_id(char *ret_run)
     clock_uuid7(clock_real(), ret_run);
 }
 
+static inline pid_t fixture_server_id(const char *home)
+{
+    SCOPED_TEXT text;
+    int64_t id = 0;
+    text_init(&text, 10000);
+    support_read(support_path(home, "pg/data/postmaster.pid"), &text);
+    text.data[strcspn(text_string(&text), "\n")] = '\0';
+    ck_assert(text_to_int64(text_string(&text), &id));
+    ck_assert_int_gt(id, 1);
+    return (pid_t)id;
+}
+
 // -- a proxy on a socket of its own that forwards to the server and cuts one connection at its Nth COMMIT
 
 typedef enum ProxyCut { PROXY_BEFORE, PROXY_AFTER } ProxyCut;   // before the server sees it, after it answered
