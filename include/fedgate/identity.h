@@ -1,7 +1,8 @@
 // identity.h - the exact version: digest of a canonical record of everything that changes the result.
 //
-// version = "<model>-<first 16 hex of SHA-256 over the record's compact JSON>" (design.md section 3). Record keys, in
-// order: format, model, trainer, options, data, seed, precision, machine. Two records that differ say in which field.
+// version = "<model>-<first 16 hex of SHA-256 over the record's compact JSON>" (design.md section 3). Record
+// keys, in order: format, model, trainer, options, data, seed, precision, machine. Two records that differ
+// say in which field.
 #ifndef FEDGATE_IDENTITY_H
 #define FEDGATE_IDENTITY_H
 
@@ -17,9 +18,10 @@ typedef struct MachineClass {
     int cores;              // run record only
 } MachineClass;
 
-// Record for this night. `trainer` is the digest of the program and its back-end module, `data` that of the pinned
-// snapshot. Options come from the configuration (IDENTITY flag).
-Json *identity_record(const Config *config, const Digest *trainer, const Digest *data, const MachineClass *machine);
+// Record for this night. `trainer` is the digest of the program and its back-end module, `data` that of the
+// pinned snapshot. Options come from the configuration (IDENTITY flag).
+Json *identity_record(const Config *config, const Digest *trainer, const Digest *data,
+                      const MachineClass *machine);
 void identity_version(const Json *record, char ret_version[static VERSION_SIZE]);
 void identity_digest(const Json *record, Digest *ret_digest);
 bool identity_is_version(const char *text);   // shape of a version, safe in paths

@@ -1,14 +1,15 @@
-// plan.h - arithmetic before the run: memory ledger, roofline, window forecast. Needs no GPU, no clock, no data.
+// plan.h - arithmetic before the run: memory ledger, roofline, window. Needs no GPU, no clock, no data.
 //
 // Pure but for plan_zone, which asks the machine for its time zone when the configuration names none.
-// GB = 1e9 bytes. The worked figures of brief.md ("tables a reader can check by hand") are tests of this module.
+// GB = 1e9 bytes. The tables of the brief that a reader can check by hand are tests of this module.
 #ifndef FEDGATE_PLAN_H
 #define FEDGATE_PLAN_H
 
 #include <fedgate/config.h>
 #include <fedgate/stats.h>
 
-// -- memory: budget = device x (1 - reserve); available = budget - state; largest = floor(available / per_sample)
+// -- memory: budget = device x (1 - reserve); available = budget - state;
+//    largest = floor(available / per_sample)
 enum { PLAN_ACCOUNTS = 16, PLAN_BLOCKS = 64 };
 typedef struct PlanShape {       // what the memory of a tabular MLP follows from
     int64_t numeric, categorical;           // input columns
@@ -17,11 +18,15 @@ typedef struct PlanShape {       // what the memory of a tabular MLP follows fro
     int64_t outputs;
     int64_t bytes_per_element;              // activations and weights in the pass: 4 for FP32
 } PlanShape;
-typedef struct PlanAccount { const char *name; int64_t bytes; bool per_sample; } PlanAccount;
+typedef struct PlanAccount {
+    const char *name;
+    int64_t bytes;
+    bool per_sample;
+} PlanAccount;
 typedef struct MemoryPlan {
     int64_t device_bytes, budget_bytes;     // budget = device x (1 - reserve), rounded down
     double reserve_ratio;
-    PlanAccount accounts[PLAN_ACCOUNTS];    // weights, gradients, optimizer, input, activations, workspace, context...
+    PlanAccount accounts[PLAN_ACCOUNTS];    // weights, gradients, optimizer, input, activations, context...
     size_t account_count;
     int64_t state_bytes, per_sample_bytes;
     int64_t available_bytes;                // budget - state; may be negative
@@ -34,9 +39,11 @@ typedef struct MemoryPlan {
     char refusal[256];                      // why it does not fit, with both figures; empty when it fits
 } MemoryPlan;
 // shape NULL: everything from memory.state and memory.per_sample (ERROR_CONFIG when they are not given).
-// Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when it does not
-// divide the batch or does not fit). Options memory.*, device.memory, train.batch, train.microbatch.
-WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan, Error *error);
+// Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when
+// it does not divide the batch or does not fit). Options memory.*, device.memory, train.batch,
+// train.microbatch.
+WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes,
+                             MemoryPlan *ret_plan, Error *error);
 
 // -- roofline: attainable = min(P_peak, I x B_mem) (Williams, Waterman, Patterson 2009)
 typedef struct DevicePeak {
@@ -46,9 +53,11 @@ typedef struct DevicePeak {
     double bandwidth;        // bytes/s of device memory; 0 unknown
     const char *source;
 } DevicePeak;
-const DevicePeak *plan_device_peak(const char *device, const char *precision);   // NULL when unknown: then not measured, not a guess
+// NULL when unknown: then not measured, not a guess.
+const DevicePeak *plan_device_peak(const char *device, const char *precision);
 // Upper bound of a CPU: cores x 6 GHz x FLOP per cycle of its instruction set (design.md, `plausible`).
-double plan_cpu_peak(int cores, const char *instruction_set);   // "sse2" 8, "avx" 16, "avx2" 32, "avx512" 64 FLOP (FP32) a cycle; 0 unknown
+// FP32 FLOP a cycle: "sse2" 8, "avx" 16, "avx2" 32, "avx512" 64; 0 for an unknown set.
+double plan_cpu_peak(int cores, const char *instruction_set);
 typedef struct Roofline {
     double flop, bytes;        // of one pass over the layer
     double intensity;          // FLOP/byte
@@ -58,9 +67,10 @@ typedef struct Roofline {
     int64_t rows, in, out, element_bytes;  // of plan_roofline_layer; 0 otherwise
 } Roofline;
 // One dense layer rows x in -> out: flop = 2 rows in out; bytes = (rows in + in out + rows out) x element.
-void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops, double bandwidth, Roofline *ret);
+void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops,
+                         double bandwidth, Roofline *ret);
 void plan_roofline(double flop, double bytes, double peak_flops, double bandwidth, Roofline *ret);
-// FLOP of one training step (forward + input and weight gradients) and bytes moved at least once, from shapes.
+// FLOP of one training step (forward, input and weight gradients) and bytes moved at least once.
 void plan_step_work(const PlanShape *shape, int64_t batch, double *ret_flop, double *ret_bytes);
 
 // -- window: forecast of the end from block means with stalls included, never from a median
@@ -70,24 +80,40 @@ typedef struct WindowForecast {
     int64_t end_wall_ns, end_upper_wall_ns;
     bool inside;                     // upper end + margin x remaining <= deadline
 } WindowForecast;
-// block_seconds[blocks]: wall seconds of consecutive blocks of `block_steps` steps; fixed_seconds: validation, checkpoints,
-// evaluation and ship still to come. blocks >= 1 (BUG otherwise).
-void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left, double fixed_seconds,
-                 int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio, WindowForecast *ret);
+// block_seconds[blocks]: wall seconds of consecutive blocks of `block_steps` steps; fixed_seconds:
+// validation, checkpoints, evaluation and ship still to come. blocks >= 1 (BUG otherwise).
+void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left,
+                 double fixed_seconds, int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio,
+                 WindowForecast *ret);
 // The owner's zone: window.zone, else the system's (/etc/localtime, then /etc/timezone), else UTC.
 enum { PLAN_ZONE_SIZE = 64 };
 void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE]);
 // Deadline of a night starting now: next HH:MM of the zone, and start + window.length when that is earlier.
-// ret_slot is the local date of the named HH:MM, also when window.length ends the night earlier: a second start of one night finds its slot.
-WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns, char ret_slot[static 11], Error *error);
+// ret_slot is the local date of the named HH:MM, also when window.length ends the night earlier: a second
+// start of one night finds its slot.
+WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns,
+                               char ret_slot[static 11], Error *error);
 
 // -- text of a plan with its substitutions, as `fedgate plan` prints it, and as JSON
-typedef struct NightPlan { MemoryPlan memory; Roofline roofline; bool has_roofline; char precision[8]; char peak_source[128];
-    Roofline layers[PLAN_BLOCKS]; size_t layer_count; int64_t steps, epochs; double step_flop; double forecast_seconds; int64_t deadline_wall_ns; } NightPlan;
-// Memory, roofline, layers and step_flop from the options and, unless NULL, a shape; the rest of the plan is zero for the caller to fill.
-// Peaks: device.peak_flops and device.bandwidth when declared, else `peak` (a table row, or a bound the caller computed), else none.
-// The roofline is of the example layer (plan.intensity_*) when that is given, else of a whole training step.
-WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes, const DevicePeak *peak, NightPlan *ret_plan, Error *error);
+typedef struct NightPlan {
+    MemoryPlan memory;
+    Roofline roofline;
+    bool has_roofline;
+    char precision[8];
+    char peak_source[128];
+    Roofline layers[PLAN_BLOCKS];
+    size_t layer_count;
+    int64_t steps, epochs;
+    double step_flop;
+    double forecast_seconds;
+    int64_t deadline_wall_ns;
+} NightPlan;
+// Memory, roofline, layers and step_flop from the options and, unless NULL, a shape; the rest of the plan is
+// zero for the caller to fill. Peaks: device.peak_flops and device.bandwidth when declared, else `peak` (a
+// table row, or a bound the caller computed), else none. The roofline is of the example layer
+// (plan.intensity_*) when that is given, else of a whole training step.
+WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes,
+                            const DevicePeak *peak, NightPlan *ret_plan, Error *error);
 void plan_print(const NightPlan *plan, const Config *config, Text *out);
 Json *plan_to_json(const NightPlan *plan);
 
