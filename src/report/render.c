@@ -91,7 +91,19 @@ void render_bytes(double bytes, char ret_text[static FIGURE_SIZE])
     snprintf(ret_text, FIGURE_SIZE, "%.4g B", bytes);
 }
 
-void render_figure(const Json *value, const char *unit, char ret_text[static FIGURE_SIZE])
+static void add_seconds(double seconds, char ret_text[static FIGURE_SIZE])
+{
+    static const struct {
+        double from, size;
+        const char *unit;
+    } scales[] = {{7200, 3600, "h"}, {120, 60, "min"}, {0, 1, "s"}};
+    size_t scale = 0;
+    while (scale < 2 && !(fabs(seconds) >= scales[scale].from))
+        scale++;
+    snprintf(ret_text, FIGURE_SIZE, "%.4g %s", seconds / scales[scale].size, scales[scale].unit);
+}
+
+void render_figure(const Json *value, const char *unit, int digits, char ret_text[static FIGURE_SIZE])
 {
     if (!json_is_number(value)) {
         snprintf(ret_text, FIGURE_SIZE, "-");
@@ -100,10 +112,10 @@ void render_figure(const Json *value, const char *unit, char ret_text[static FIG
     double number = json_number_or(value, NAN);
     if (text_equal(unit, "bytes") && isfinite(number))
         render_bytes(number, ret_text);
-    else if (text_equal(unit, "s") || text_equal(unit, "seconds"))
-        snprintf(ret_text, FIGURE_SIZE, "%.4g s", number);
+    else if ((text_equal(unit, "s") || text_equal(unit, "seconds")) && isfinite(number))
+        add_seconds(number, ret_text);
     else
-        snprintf(ret_text, FIGURE_SIZE, "%.6g", number);
+        snprintf(ret_text, FIGURE_SIZE, "%.*g", digits, number);
 }
 
 void render_stamp(const char *rfc3339, char ret_text[static STAMP_SIZE])
@@ -138,8 +150,8 @@ void render_check_row(const Json *check, Text *out)
     const char *unit = json_text_or(json_get(check, "unit"), "");
     bool required = json_bool_or(json_get(check, "required"), true);
     char value[FIGURE_SIZE], limit[FIGURE_SIZE];
-    render_figure(json_get(check, "value"), unit, value);
-    render_figure(json_get(check, "limit"), unit, limit);
+    render_figure(json_get(check, "value"), unit, 4, value);
+    render_figure(json_get(check, "limit"), unit, 4, limit);
 
     SCOPED_TEXT row;
     text_init(&row, 1024);

@@ -17,7 +17,7 @@ size_t render_count_lines(const Text *text);
 
 // A check's value or limit: bytes and seconds carry their unit, other units are left to the reason. "-" when
 // there is none.
-void render_figure(const Json *value, const char *unit, char ret_text[static FIGURE_SIZE]);
+void render_figure(const Json *value, const char *unit, int digits, char ret_text[static FIGURE_SIZE]);
 void render_bytes(double bytes, char ret_text[static FIGURE_SIZE]);
 
 // "2026-11-30T04:12:33.123+01:00" -> "2026-11-30 04:12 +01:00"; another shape stays as it is.

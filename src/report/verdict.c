@@ -72,8 +72,8 @@ static void add_decided(const Json *verdict, Text *out)
     if (name) {
         const char *unit = member_text(check, "unit", "");
         char value[FIGURE_SIZE], limit[FIGURE_SIZE];
-        render_figure(json_get(check, "value"), unit, value);
-        render_figure(json_get(check, "limit"), unit, limit);
+        render_figure(json_get(check, "value"), unit, 8, value);   // all digits: near misses must show
+        render_figure(json_get(check, "limit"), unit, 8, limit);
         text_add_format(&line, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value,
                         limit);
         if (*unit && !text_equal(unit, "bytes") && !text_equal(unit, "s"))
