@@ -12,10 +12,10 @@
 typedef struct Reader {
     yaml_parser_t parser;
     Config *config;
+    const Text *bytes;
     const char *path;
     unsigned wanted;
-    const char *
-        *first_source;   // [config_option_count]: where this file gave the option, NULL when it did not
+    const char **first_source;   // [config_option_count]: where this file gave the option, or NULL
 } Reader;
 
 static int line_of(const yaml_event_t *event)
@@ -57,11 +57,22 @@ static bool check_plain(const Reader *reader, const yaml_event_t *event, Error *
     return true;
 }
 
+// libyaml knows the line of what it cannot parse, but of bytes it cannot read only the offset.
+static int line_of_problem(const Reader *reader)
+{
+    if (reader->parser.error != YAML_READER_ERROR)
+        return (int)reader->parser.problem_mark.line + 1;
+    int line = 1;
+    for (size_t i = 0; i < reader->bytes->length && i < reader->parser.problem_offset; i++)
+        line += reader->bytes->data[i] == '\n';
+    return line;
+}
+
 // Next event; the caller deletes it. On failure there is nothing to delete.
 static bool next_event(Reader *reader, yaml_event_t *ret_event, Error *error)
 {
     if (!yaml_parser_parse(&reader->parser, ret_event)) {
-        int line = (int)reader->parser.problem_mark.line + 1;
+        int line = line_of_problem(reader);
         const char *problem = reader->parser.problem ? reader->parser.problem : "out of memory";
         return FAIL(error, ERROR_CONFIG, 0, "%s:%d: cannot read this as YAML: %s", reader->path, line,
                     problem);
@@ -72,12 +83,26 @@ static bool next_event(Reader *reader, yaml_event_t *ret_event, Error *error)
     return false;
 }
 
+// "Nothing" in YAML, which would be taken as a name here.
+static bool is_null(const yaml_event_t *event)
+{
+    const char *bytes = (const char *)event->data.scalar.value;
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (text_equal(bytes, "~") || text_equal(bytes, "null") || text_equal(bytes, "Null") ||
+            text_equal(bytes, "NULL"));
+}
+
 // Copies a scalar into the arena; an embedded NUL would cut it silently.
 static const char *scalar_text(Reader *reader, const yaml_event_t *event, Error *error)
 {
     const char *bytes = (const char *)event->data.scalar.value;
     if (strlen(bytes) != event->data.scalar.length) {
         (void)fail_at(reader, line_of(event), "a NUL byte is not allowed in a value", error);
+        return NULL;
+    }
+    if (is_null(event)) {
+        (void)fail_at(reader, line_of(event), "a YAML null is not allowed in a configuration", error);
+        (void)error_hint(error, "Leave the line out, write nothing after the colon, or quote the word.");
         return NULL;
     }
     const char *copy = arena_copy_string(reader->config->memory, bytes);
@@ -237,7 +262,7 @@ bool config_read_yaml(Config *config, const char *path, unsigned wanted, Error *
     text_init(&bytes, CONFIG_FILE_BYTES);
     if (!read_bytes(path, &bytes, error))
         return false;
-    Reader reader = {.config = config, .path = path, .wanted = wanted};
+    Reader reader = {.config = config, .bytes = &bytes, .path = path, .wanted = wanted};
     reader.first_source = arena_take_array(config->memory, config_option_count, sizeof *reader.first_source);
     if (!reader.first_source || !yaml_parser_initialize(&reader.parser))
         return FAIL(error, ERROR_MEMORY, 0, "could not read the configuration '%s'", path);

@@ -83,6 +83,8 @@ static const struct {
     {"too-deep", 1, "nested 17 levels deep, the limit is 16", ""},
     {"complex-key", 1, "a key is not a plain name", ""},
     {"control-character", 2, "option 'owner' is 'a\\x0ab', which has a control character", ""},
+    {"null", 2, "a YAML null is not allowed", "quote the word"},
+    {"latin1", 2, "cannot read this as YAML: invalid", ""},
     {"nul-byte", 1, "a NUL byte is not allowed", ""},
 };
 enum { BAD_FILES = sizeof bad_files / sizeof bad_files[0] };
