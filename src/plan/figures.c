@@ -52,6 +52,16 @@ void plan_round_bytes(char to[static FIGURE_SIZE], int64_t bytes)
                    (int)(count % 100), units[unit].name);
 }
 
+void plan_compared_bytes(char to[static FIGURE_SIZE], int64_t bytes, int64_t limit)
+{
+    const int64_t apart = 10 * 1000 * 1000;   // 0.01 GB; nearer, two decimals could show both as one figure
+    int64_t off;
+    if (!__builtin_sub_overflow(bytes, limit, &off) && off < apart && off > -apart)
+        plan_exact_bytes(to, bytes);
+    else
+        plan_round_bytes(to, bytes);
+}
+
 void plan_number(char to[static FIGURE_SIZE], double value)
 {
     (void)snprintf(to, FIGURE_SIZE, "%.6g", value);

@@ -122,7 +122,7 @@ static int64_t largest_divisor(int64_t batch, int64_t most)
 static void refuse(MemoryPlan *plan, int64_t asked)
 {
     char peak[FIGURE_SIZE], budget[FIGURE_SIZE], state[FIGURE_SIZE];
-    plan_round_bytes(peak, plan->planned_peak_bytes);
+    plan_compared_bytes(peak, plan->planned_peak_bytes, plan->budget_bytes);
     plan_exact_bytes(budget, plan->budget_bytes);
     plan_exact_bytes(state, plan->state_bytes);
     bool written = true;

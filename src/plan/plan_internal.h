@@ -16,10 +16,12 @@ int64_t plan_input_width(const PlanShape *shape);   // numeric inputs and embedd
 int64_t plan_weights(const PlanShape *shape);   // numbers in matrices, biases and embeddings
 
 enum { FIGURE_SIZE = 48 };
-void plan_exact_bytes(char to[static FIGURE_SIZE],
-                      int64_t bytes);   // "21.6 GB", "0.34 GB", "532 B": every digit
-void plan_round_bytes(char to[static FIGURE_SIZE],
-                      int64_t bytes);   // "21.90 GB": two decimals, half away from zero
+// "21.6 GB", "0.34 GB", "532 B": every digit.
+void plan_exact_bytes(char to[static FIGURE_SIZE], int64_t bytes);
+// "21.90 GB": two decimals, half away from zero.
+void plan_round_bytes(char to[static FIGURE_SIZE], int64_t bytes);
+// Rounded, or exact where rounding would hide on which side of the limit it is.
+void plan_compared_bytes(char to[static FIGURE_SIZE], int64_t bytes, int64_t limit);
 void plan_number(char to[static FIGURE_SIZE], double value);   // six digits: "206.25", "unknown" for 0
 void plan_rate(char to[static FIGURE_SIZE], double value, const char *unit);   // "122.88 TFLOP/s"
 

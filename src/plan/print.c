@@ -19,8 +19,6 @@ static void print_line(Text *out, const char *name, const char *format, ...)
     text_add_format(out, "  %-13s%s%s\n", name, name[0] ? "= " : "  ", line);
 }
 
-enum { SHOWN_APART = 10 * 1000 * 1000 };   // 0.01 GB
-
 static const char *compare(int64_t value, int64_t limit)
 {
     return value <= limit ? "<=" : ">";
@@ -55,12 +53,8 @@ static void print_use(const MemoryPlan *memory, int64_t microbatch, Text *out)
     plan_exact_bytes(state, memory->state_bytes);
     plan_exact_bytes(sample, memory->per_sample_bytes);
     plan_exact_bytes(budget, memory->budget_bytes);
-    int64_t peak = plan_peak_bytes(memory, microbatch), off = peak - memory->budget_bytes;
-    if (off < SHOWN_APART &&
-        off > -SHOWN_APART)   // two decimals would show a total and its limit as one figure
-        plan_exact_bytes(total, peak);
-    else
-        plan_round_bytes(total, peak);
+    int64_t peak = plan_peak_bytes(memory, microbatch);
+    plan_compared_bytes(total, peak, memory->budget_bytes);
     (void)snprintf(name, sizeof name, "%lld use", (long long)microbatch);
     print_line(out, name, "state + %lld x sample = %s + %lld x %s = %s %s %s", (long long)microbatch, state,
                (long long)microbatch, sample, total, compare(peak, memory->budget_bytes), budget);
@@ -99,7 +93,7 @@ static void print_blocks(const MemoryPlan *memory, int64_t microbatch, size_t co
     plan_exact_bytes(available, memory->available_bytes);
     plan_exact_bytes(budget, memory->budget_bytes);
     plan_exact_bytes(activations, bytes);
-    plan_round_bytes(total, peak);
+    plan_compared_bytes(total, peak, memory->budget_bytes);
     text_add_format(out, "\nactivations of microbatch %lld in %zu equal blocks\n", (long long)microbatch,
                     count);
     print_line(out, "activations", "%lld x %s = %s, a block is 1/%zu of it", (long long)microbatch, sample,
@@ -108,7 +102,7 @@ static void print_blocks(const MemoryPlan *memory, int64_t microbatch, size_t co
         int64_t cumulative = plan_equal_blocks(bytes, count, i);
         char name[32], figure[FIGURE_SIZE];
         (void)snprintf(name, sizeof name, "block %zu", i + 1);
-        plan_round_bytes(figure, cumulative);
+        plan_compared_bytes(figure, cumulative, memory->available_bytes);
         print_line(out, name, "%zu/%zu x %s = %s cumulative %s %s: %s", i + 1, count, activations, figure,
                    compare(cumulative, memory->available_bytes), available,
                    cumulative <= memory->available_bytes ? "resident" : "not resident");

@@ -1,5 +1,5 @@
-# form - lines of at most 110 columns, first lines that say what a file is for, wording of messages, nothing of the
-# machine it was written on.
+# form - lines of at most 110 columns, first lines that say what a file is for, wording of messages, nothing
+# of the machine it was written on.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 string(REPEAT "." 111 too_long)
@@ -28,8 +28,9 @@ foreach(path IN LISTS sources)
   endforeach()
 endforeach()
 
-file(GLOB_RECURSE texts RELATIVE ${SOURCE} ${SOURCE}/src/* ${SOURCE}/include/* ${SOURCE}/tests/* ${SOURCE}/ops/*
-  ${SOURCE}/migrations/* ${SOURCE}/fixtures/*.yaml ${SOURCE}/fixtures/*.md ${SOURCE}/*.md ${SOURCE}/CMakeLists.txt)
+file(GLOB_RECURSE texts RELATIVE ${SOURCE}
+  ${SOURCE}/src/* ${SOURCE}/include/* ${SOURCE}/tests/* ${SOURCE}/ops/* ${SOURCE}/migrations/*
+  ${SOURCE}/fixtures/*.yaml ${SOURCE}/fixtures/*.md ${SOURCE}/*.md ${SOURCE}/CMakeLists.txt)
 foreach(path IN LISTS texts)
   file(STRINGS ${SOURCE}/${path} found REGEX "(/wor[k]/|/home/[a-z]+/|/roo[t]/)" LIMIT_COUNT 1)
   if(found)

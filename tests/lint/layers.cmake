@@ -1,4 +1,4 @@
-# layers - a module includes only its own headers and those of the modules it lists in USES (src/CMakeLists.txt).
+# layers - a module includes only its own headers and those of the modules it lists in USES.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 # modules.txt: one line a module, name|header,header|used,used
@@ -23,7 +23,8 @@ function(check_includes path module)
   file(STRINGS ${SOURCE}/${path} includes REGEX "^[ \t]*#[ \t]*include")
   foreach(include IN LISTS includes)
     if(include MATCHES "<fedgate/([^>]*)>" AND NOT CMAKE_MATCH_1 IN_LIST allowed)
-      lint_refuse("${path} includes <fedgate/${CMAKE_MATCH_1}>, but '${module}' does not use '${owner_of_${CMAKE_MATCH_1}}'")
+      set(owner ${owner_of_${CMAKE_MATCH_1}})
+      lint_refuse("${path} includes <fedgate/${CMAKE_MATCH_1}>, but '${module}' does not use '${owner}'")
     elseif(include MATCHES "\"(fedgate/|\\.\\./|/)")
       lint_refuse("${path} reaches out of its module: ${include}")
     endif()
@@ -35,7 +36,7 @@ foreach(path IN LISTS sources)
   string(REGEX REPLACE "^src/([^/]*)/.*$" "\\1" module "${path}")
   if(module IN_LIST names)
     check_includes(${path} ${module})
-  elseif(NOT module STREQUAL "cli" AND NOT module STREQUAL "probe")   # cli may use all; the probe links no module
+  elseif(NOT module STREQUAL "cli" AND NOT module STREQUAL "probe")   # cli uses all, the probe no module
     lint_refuse("${path} belongs to no module of src/CMakeLists.txt")
   endif()
 endforeach()

@@ -20,11 +20,12 @@ set(library_seams
   "nvml|^src/compute/")
 
 # called functions|only in these files|why
-set(clock_calls "time|clock_gettime|gettimeofday|nanosleep|clock_nanosleep|sleep|usleep|localtime|localtime_r")
-set(clock_calls "${clock_calls}|gmtime|gmtime_r|mktime|timegm|strftime|tzset")
+set(clock_calls "time|clock_gettime|gettimeofday|nanosleep|clock_nanosleep|sleep|usleep")
+set(clock_calls "${clock_calls}|localtime|localtime_r|gmtime|gmtime_r|mktime|timegm|strftime|tzset")
+set(ends "cli/|probe/|base/(error|json|process|process_fork)[.]c")
 set(call_seams
   "${clock_calls}@^src/(base/clock[a-z_]*[.]c|probe/)@time comes from a Clock"
-  "exit|_exit|_Exit|quick_exit|abort@^src/(cli/|probe/|base/(error|json|process|process_fork)[.]c)@only cli ends the program"
+  "exit|_exit|_Exit|quick_exit|abort@^src/(${ends})@only cli ends the program"
   "setlocale|uselocale@^$@numbers are read and written in the C locale")
 set(banned_calls
   "strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|system|popen|tmpnam|mktemp@^$@banned")

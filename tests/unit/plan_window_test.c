@@ -1,0 +1,146 @@
+// plan_window_test - when a night will end and when it must: forecasts, deadlines on DST nights, the zone.
+#include <fedgate/clock.h>
+#include <fedgate/plan.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "support.h"
+
+static Config *with(const char *const *sets, size_t count)
+{
+    Error error = ERROR_INIT;
+    Config *config = config_load(NULL, sets, count, NULL, &error);
+    ck_assert_msg(config != NULL, "%s", error.message);
+    return config;
+}
+#define WITH(...)                                                                                            \
+    with((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+static const int64_t second = 1000000000;
+
+START_TEST(the_forecast_counts_stalls_that_a_median_forgets)
+{
+    double blocks[20];
+    WindowForecast forecast;
+    for (size_t i = 0; i < 20; i++)
+        blocks[i] = i == 7 ? 41 : 1;   // mean 3, median 1
+    plan_window(blocks, 20, 100, 1000, 5, 0, 1000 * second, 0.05, &forecast);
+    ck_assert_double_eq_tol(forecast.remaining_seconds, 3 * 10 + 5, 1e-9);
+    ck_assert(forecast.remaining_upper_seconds > forecast.remaining_seconds + 10);
+    ck_assert_int_eq(forecast.end_wall_ns, 35 * second);
+    ck_assert(forecast.inside);
+    plan_window(blocks, 20, 100, 1000, 5, 0, 36 * second, 0.05, &forecast);
+    ck_assert(!forecast.inside);   // the expected end is inside, its upper bound is not
+}
+END_TEST
+
+static const struct {
+    double block, fixed, margin;
+    int64_t deadline_s;
+    bool inside;
+} forecasts[] = {
+    {1, 0, 0, 10, true},           {1, 0, 0, 9, false},      {1, 1, 0, 10, false},
+    {1, 0, 0.1, 11, true},         {1, 0, 0.2, 11, false},   {NAN, 0, 0, 1000, false},
+    {INFINITY, 0, 0, 1000, false}, {1, NAN, 0, 1000, false}, {1, 0, NAN, 1000, false},
+    {1e300, 0, 0, 1000, false},
+};
+
+START_TEST(a_forecast_is_inside_only_when_its_figure_says_so)
+{
+    double blocks[] = {forecasts[_i].block, forecasts[_i].block};
+    WindowForecast forecast;
+    for (size_t count = 1; count <= 2; count++) {
+        plan_window(blocks, count, 10, 100, forecasts[_i].fixed, 50 * second,
+                    (50 + forecasts[_i].deadline_s) * second, forecasts[_i].margin, &forecast);
+        ck_assert_msg(forecast.inside == forecasts[_i].inside, "row %d with %zu blocks", _i, count);
+    }
+}
+END_TEST
+
+START_TEST(a_forecast_from_no_blocks_is_a_bug)
+{
+    WindowForecast forecast;
+    plan_window(NULL, 0, 10, 100, 0, 0, 0, 0, &forecast);
+}
+END_TEST
+
+static const struct {
+    const char *zone, *time, *length, *start, *deadline, *slot;
+} deadlines[] = {
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T05:59:59+01:00", "2026-11-30T06:00:00.000+01:00",
+     "2026-11-30"},
+    {"Europe/Berlin", "06:00", "0", "2026-11-30T06:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},   // strictly after
+    {"Europe/Berlin", "06:00", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T06:00:00.000+02:00",
+     "2026-03-29"},   // 7 hours, not 8
+    {"Europe/Berlin", "06:00", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T06:00:00.000+01:00",
+     "2026-10-25"},   // 9 hours
+    {"Europe/Berlin", "02:30", "0", "2026-03-28T22:00:00+01:00", "2026-03-29T03:00:00.000+02:00",
+     "2026-03-29"},   // does not exist
+    {"Europe/Berlin", "02:30", "0", "2026-10-24T22:00:00+02:00", "2026-10-25T02:30:00.000+02:00",
+     "2026-10-25"},   // the first of two
+    {"America/New_York", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000-05:00",
+     "2026-12-01"},
+    {"Europe/Berlin", "06:00", "30min", "2026-11-30T22:00:00+01:00", "2026-11-30T22:30:00.000+01:00",
+     "2026-12-01"},   // slot of the night
+    {"Europe/Berlin", "06:00", "10h", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
+     "2026-12-01"},
+};
+
+START_TEST(the_deadline_is_an_instant_and_its_date_the_slot)
+{
+    char sets[3][64], text[CLOCK_TIME_SIZE], slot[11];
+    int64_t start, deadline;
+    Error error = ERROR_INIT;
+    ck_assert(text_print(sets[0], sizeof sets[0], "window.zone=%s", deadlines[_i].zone));
+    ck_assert(text_print(sets[1], sizeof sets[1], "window.deadline=%s", deadlines[_i].time));
+    ck_assert(text_print(sets[2], sizeof sets[2], "window.length=%s", deadlines[_i].length));
+    OWNED(Config, config_free) *config = WITH(sets[0], sets[1], sets[2]);
+    ck_assert(clock_parse(deadlines[_i].start, &start));
+    ASSERT_OK(plan_deadline(config, start, &deadline, slot, &error), &error);
+    clock_format(deadline, deadlines[_i].zone, text);
+    ck_assert_str_eq(text, deadlines[_i].deadline);
+    ck_assert_str_eq(slot, deadlines[_i].slot);
+}
+END_TEST
+
+START_TEST(without_a_zone_the_machines_own_is_used)
+{
+    char zone[PLAN_ZONE_SIZE];
+    Error error = ERROR_INIT;
+    OWNED(Config, config_free) *config = WITH("window.zone=");
+    plan_zone(config, zone);
+    ck_assert(zone[0]);
+    ASSERT_OK(clock_zone_check(zone, &error), &error);
+    OWNED(Config, config_free) *named = WITH("window.zone=Asia/Tokyo");
+    plan_zone(named, zone);
+    ck_assert_str_eq(zone, "Asia/Tokyo");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("plan window");
+    TCase *tests = tcase_create("plan window");
+    tcase_add_test(tests, the_forecast_counts_stalls_that_a_median_forgets);
+    tcase_add_loop_test(tests, a_forecast_is_inside_only_when_its_figure_says_so, 0,
+                        sizeof forecasts / sizeof forecasts[0]);
+    tcase_add_test_raise_signal(tests, a_forecast_from_no_blocks_is_a_bug, 6);
+    tcase_add_loop_test(tests, the_deadline_is_an_instant_and_its_date_the_slot, 0,
+                        sizeof deadlines / sizeof deadlines[0]);
+    tcase_add_test(tests, without_a_zone_the_machines_own_is_used);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int bad = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return bad != 0;
+}
