@@ -90,13 +90,28 @@ static bool take_lock(int fd, const char *path, int64_t timeout_ns, Error *error
     return true;
 }
 
-FileLock *file_lock_wait(const char *path, const char *content, int64_t timeout_ns, Error *error)
+// Nothing but a regular file: the mode of a device put in its place would be changed, a pipe would make us
+// wait.
+static int open_lock(const char *path, int flags, Error *error)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0660);
     if (fd < 0) {
         FAIL(error, errno == EACCES ? ERROR_DENIED : ERROR_IO, errno, "could not open lock file '%s'", path);
-        return NULL;
+        return -1;
     }
+    struct stat status;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        return fd;
+    close(fd);
+    FAIL(error, ERROR_IO, 0, "lock file '%s' is not a regular file", path);
+    return -1;
+}
+
+FileLock *file_lock_wait(const char *path, const char *content, int64_t timeout_ns, Error *error)
+{
+    int fd = open_lock(path, O_RDWR | O_CREAT, error);
+    if (fd < 0)
+        return NULL;
     // Whatever the umask is: the owner's account and the nightly one both take it. Ignoring a refusal: it is
     // another's file.
     if (fchmod(fd, 0660) != 0)
@@ -147,14 +162,15 @@ void file_lock_release(FileLock *lock)
 
 bool file_lock_look(const char *path, bool *ret_held, char *ret_content, size_t size, Error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);   // a pipe in its place holds nobody
-    if (fd < 0 && errno == ENOENT) {
+    struct stat status;
+    if (lstat(path, &status) != 0 && errno == ENOENT) {
         *ret_held = false;
         ret_content[0] = '\0';
         return true;
     }
+    int fd = open_lock(path, O_RDONLY, error);
     if (fd < 0)
-        return FAIL(error, ERROR_IO, errno, "could not open lock file '%s'", path);
+        return false;
     bool taken = flock(fd, LOCK_SH | LOCK_NB) == 0;
     int code = taken ? 0 : errno;
     if (taken)

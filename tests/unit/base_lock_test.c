@@ -62,7 +62,7 @@ START_TEST(looking_does_not_disturb)
 }
 END_TEST
 
-START_TEST(a_lock_is_never_taken_through_a_link)
+START_TEST(a_lock_is_never_taken_through_a_link_or_on_anything_but_a_file)
 {
     Error error = ERROR_INIT;
     support_write(support_path(folder, "victim"), "kept");
@@ -75,8 +75,12 @@ START_TEST(a_lock_is_never_taken_through_a_link)
                  "run.lock");
     ck_assert_int_eq(unlink(lock_path()), 0);
     ck_assert_int_eq(mkfifo(lock_path(), 0600), 0);   // looking does not wait for somebody to write into it
-    ASSERT_OK(file_lock_look(lock_path(), &held, holder, sizeof holder, &error), &error);
-    ck_assert(!held);
+    ASSERT_FAILS(file_lock_look(lock_path(), &held, holder, sizeof holder, &error), &error, ERROR_IO,
+                 "not a regular file");
+    ASSERT_FAILS(file_lock_try(lock_path(), "me", &error) != NULL, &error, ERROR_IO, "not a regular file");
+    struct stat status;
+    ck_assert_int_eq(stat(lock_path(), &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);   // left as it was
 }
 END_TEST
 
@@ -192,7 +196,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(locks, make_folder, remove_folder);
     tcase_add_test(locks, a_second_holder_is_refused_within_a_second_and_told_the_first);
     tcase_add_test(locks, looking_does_not_disturb);
-    tcase_add_test(locks, a_lock_is_never_taken_through_a_link);
+    tcase_add_test(locks, a_lock_is_never_taken_through_a_link_or_on_anything_but_a_file);
     tcase_add_test(locks, a_killed_holder_leaves_the_lock_free);
     tcase_add_test(locks, a_child_neither_frees_nor_keeps_its_parents_lock);
     tcase_add_test(locks, a_killed_night_takes_its_child_and_its_lock_with_it);
