@@ -64,7 +64,7 @@ void check_closure(const Json *evidence, const Config *policy, Finding *ret)
         !section_amounts(&steps, "wall_ns", &wall)) {
         return;
     }
-    double *sum = arena_take_array(judge, steps.length + 1, sizeof *sum);
+    double *sum = section_scratch(&steps, steps.length);
     if (sum == NULL || !add_spans(&steps, sum)) {
         return;
     }

@@ -2,6 +2,7 @@
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
+#include <stdio.h>
 
 enum { REPLAYS_LEAST = 2 };
 
@@ -56,8 +57,8 @@ static bool judge_replay(const Section *determinism, const Json *item, int64_t *
         return false;
     }
     char where[32];
-    return text_print(where, sizeof where, "step %lld", (long long)*ret_from) &&
-           same_tensors(&replay, where, tensors);
+    snprintf(where, sizeof where, "step %lld", (long long)*ret_from);
+    return same_tensors(&replay, where, tensors);
 }
 
 void check_determinism(const Json *evidence, const Config *policy, Finding *ret)

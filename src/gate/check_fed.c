@@ -5,6 +5,7 @@
 
 #include <fedgate/stats.h>
 #include <fedgate/text.h>
+#include <stdio.h>
 
 static bool add_waits(const Section *steps, double *wait_ns)
 {
@@ -42,9 +43,7 @@ static bool name_limit(const Json *evidence, Finding *ret, char ret_text[static 
         const Json *stage = json_at(stages, i);
         if (text_equal(json_text_or(json_get(stage, "name"), ""), limiting) && limiting[0] != '\0') {
             double busy = json_number_or(json_get(stage, "busy_ns"), NAN) / WALL_NS_PER_S;
-            if (!text_print(ret_text, 96, "limiting stage '%.40s' busy %.3g s", limiting, busy)) {
-                ret_text[0] = '\0';
-            }
+            snprintf(ret_text, 96, "limiting stage '%.40s' busy %.3g s", limiting, busy);
             return true;
         }
     }
@@ -77,12 +76,15 @@ void check_fed(const Json *evidence, const Config *policy, Finding *ret)
         !name_limit(evidence, ret, stage)) {
         return;
     }
-    double *wait = arena_take_array(judge, steps.length + 1, sizeof *wait);
-    for (size_t i = 0; wait != NULL && i < steps.length; i++) {
+    double *wait = section_scratch(&steps, steps.length);
+    if (wait == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < steps.length; i++) {
         wait[i] = batch_wait[i];
     }
     size_t warmup = 0;
-    if (wait == NULL || !add_waits(&steps, wait) || longer_than_step(wait, wall, steps.length, ret) ||
+    if (!add_waits(&steps, wait) || longer_than_step(wait, wall, steps.length, ret) ||
         !count_warmup(&steps, wall, steps.length, &warmup)) {
         return;
     }
@@ -93,10 +95,8 @@ void check_fed(const Json *evidence, const Config *policy, Finding *ret)
     }
     Figure share = {stats_sum(wait + warmup, count) / stats_sum(wall + warmup, count),
                     config_real(policy, "fed.wait"), "ratio", (int64_t)count};
-    char what[128];
-    if (!text_print(what, sizeof what, "batch wait (%s) as a share of step time", stage)) {
-        what[0] = '\0';
-    }
+    char what[160];
+    snprintf(what, sizeof what, "batch wait (%s) as a share of step time", stage);
     if (!require_at_most(ret, share, what)) {
         return;
     }

@@ -6,6 +6,7 @@
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
+#include <stdio.h>
 
 typedef struct Context {
     const Config *policy;
@@ -23,9 +24,9 @@ typedef struct ColumnRule {
 } ColumnRule;
 
 static const ColumnRule column_rules[] = {
-    {"missing_ratio", "input.missing", "missing values", true, true, false},
-    {"unseen_ratio", "input.unseen", "categories not seen in training", false, true, false},
-    {"outside_ratio", "input.outside", "values outside the training range", true, false, false},
+    {"missing_ratio", "input.missing", "share of missing values", true, true, false},
+    {"unseen_ratio", "input.unseen", "share of categories not seen in training", false, true, false},
+    {"outside_ratio", "input.outside", "share of values outside the training range", true, false, false},
     {"drift_psi", "input.drift", "drift (PSI) against the live version's data", true, true, true},
 };
 
@@ -39,10 +40,10 @@ static bool judge_rule(const Section *column, const char *name, bool numeric, co
         return true;
     }
     char what[128];
-    if (!section_number(column, rule->key, &value) ||
-        !text_print(what, sizeof what, "column '%.48s': share of %s", name, rule->what)) {
+    if (!section_number(column, rule->key, &value)) {
         return false;
     }
+    snprintf(what, sizeof what, "column '%.48s': %s", name, rule->what);
     Figure figure = {value, config_real(context->policy, rule->option),
                      rule->needs_reference ? "PSI" : "ratio", 1};
     if (value < 0) {
@@ -53,8 +54,8 @@ static bool judge_rule(const Section *column, const char *name, bool numeric, co
         return false;
     }
     context->judged++;
-    if (value > context->worst_share * figure.limit &&
-        text_print(context->worst, sizeof context->worst, "'%.40s' %s %.4g", name, rule->key, value)) {
+    if (value > context->worst_share * figure.limit) {
+        snprintf(context->worst, sizeof context->worst, "'%.40s' %s %.4g", name, rule->key, value);
         context->worst_share = value / figure.limit;
     }
     return true;

@@ -193,9 +193,8 @@ static void judge_copies(const Section *timeline, const Steps *s, const Config *
 {
     double floor = config_real(policy, "overlap.floor");
     int64_t n = (int64_t)s->count;
-    double *ratio = arena_take_array(timeline->judge, s->count, sizeof *ratio);
+    double *ratio = section_scratch(timeline, s->count);
     if (ratio == NULL) {
-        finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "could not allocate %zu ratios", s->count);
         return;
     }
     size_t reached = hidden_ratios(s, floor, ratio);

@@ -8,6 +8,7 @@
 
 #include <fedgate/stats.h>
 #include <fedgate/text.h>
+#include <stdio.h>
 
 static const double ONE_SIDED_95 = 1.6448536269514722;
 
@@ -148,11 +149,11 @@ static bool good_enough(const Section *quality, const Opponent *opponent, const 
 {
     const char *metric = stats_metrics[rules->metric].name;
     char what[160];
-    bool printed = text_print(what, sizeof what, "%s %.5g against %.5g of '%s': difference", metric,
-                              pair->value_a, pair->value_b, opponent->name);
+    snprintf(what, sizeof what, "%s %.5g against %.5g of '%s': difference", metric, pair->value_a,
+             pair->value_b, opponent->name);
     Figure figure = {pair->difference, opponent->is_live ? -rules->live_margin : rules->margin, "",
                      pair->rows};
-    if (!printed || !isfinite(pair->value_a) || !isfinite(pair->value_b)) {
+    if (!isfinite(pair->value_a) || !isfinite(pair->value_b)) {
         finding_set(quality->finding, OUTCOME_FAIL, figure, "%s cannot be compared with '%s': %g against %g",
                     metric, opponent->name, pair->value_a, pair->value_b);
         return false;
@@ -169,9 +170,8 @@ static bool good_enough(const Section *quality, const Opponent *opponent, const 
     }
     Figure utility = {pair->utility_a, pair->utility_b - (opponent->is_live ? rules->utility_slack : 0),
                       "utility", pair->rows};
-    return !rules->binary ||
-           (text_print(what, sizeof what, "decision utility a row, against '%s',", opponent->name) &&
-            require_at_least(quality->finding, utility, what));
+    snprintf(what, sizeof what, "decision utility a row, against '%s',", opponent->name);
+    return !rules->binary || require_at_least(quality->finding, utility, what);
 }
 
 static const Json *find_pair(const Json *pairs, const char *against)

@@ -44,6 +44,8 @@ bool section_bool(const Section *section, const char *key, bool *ret_value);
 bool section_text(const Section *section, const char *key, const char **ret_string);
 bool section_array(const Section *section, const char *key, const Json **ret_array);
 bool section_has(const Section *section, const char *key);   // present and not null
+// Room for count + 1 numbers, zeroed; NULL, with the finding written, when memory is short.
+double *section_scratch(const Section *section, size_t count);
 // Numbers of one array; every series of a section must be as long as the first one read.
 bool section_series(Section *section, const char *key, const double **ret_values);
 // The same, and an error when a value is not finite or below 0: durations and sizes.

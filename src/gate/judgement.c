@@ -8,7 +8,7 @@
 #include <fedgate/hash.h>
 #include <fedgate/text.h>
 
-#include <string.h>
+#include <stdio.h>
 
 enum {
     EXIT_PASS = 0,
@@ -120,7 +120,6 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
     const GateCheck *decided_by = NULL;
     char reason[sizeof(((Finding *)NULL)->reason) + 64] = "every required check passes";
     int worst = 0;
-    int64_t required_count = 0;
     for (size_t i = 0; i < gate_check_count; i++) {
         const GateCheck *check = &gate_checks[i];
         if (check->late && scope == JUDGE_EARLY) {
@@ -129,24 +128,19 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
         Finding finding;
         gate_run_check(check, evidence, policy, scope, &finding);
         bool required = gate_is_required(policy, check);
-        required_count += required;
         json_add(checks, check_to_json(check, required, &finding));
-        if (required && badness(check, finding.outcome) > worst &&
-            text_print(reason, sizeof reason, "%s: %s", check->name, finding.reason)) {
+        if (required && badness(check, finding.outcome) > worst) {
+            snprintf(reason, sizeof reason, "%s: %s", check->name, finding.reason);
             worst = badness(check, finding.outcome);
             decided_by = check;
         }
     }
     const char *broken = broken_by(evidence);
-    if (broken[0] != '\0' || required_count == 0) {
+    if (broken[0] != '\0') {
         worst = OUTCOME_ERROR;
         decided_by = NULL;
-        memcpy(reason, "", 1);
-        (void)!text_print(reason, sizeof reason,
-                          broken[0] != '\0'
-                              ? "the gate is broken: it let the known-bad candidate '%.80s' pass"
-                              : "the policy requires no check%s",
-                          broken);
+        snprintf(reason, sizeof reason, "the gate is broken: it let the known-bad candidate '%.80s' pass",
+                 broken);
     }
     json_put_text(judgement, "outcome",
                   worst == 0              ? "pass"

@@ -118,6 +118,17 @@ bool section_array(const Section *section, const char *key, const Json **ret_arr
     return json_is_array(*ret_array) || malformed(section, key, "an array");
 }
 
+double *section_scratch(const Section *section, size_t count)
+{
+    double *values =
+        section->judge == NULL ? NULL : arena_take_array(section->judge, count + 1, sizeof *values);
+    if (values == NULL) {
+        finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "%zu numbers of '%s' do not fit the memory of the judge", count, section->name);
+    }
+    return values;
+}
+
 bool section_series(Section *section, const char *key, const double **ret_values)
 {
     const Json *array = NULL;
@@ -128,10 +139,9 @@ bool section_series(Section *section, const char *key, const double **ret_values
     if (section->length != SIZE_MAX && section->length != count) {
         return malformed(section, key, "as long as the other arrays of its section");
     }
-    double *values =
-        section->judge == NULL ? NULL : arena_take_array(section->judge, count + 1, sizeof *values);
+    double *values = section_scratch(section, count);
     if (values == NULL) {
-        return malformed(section, key, "small enough for the memory of the judge");
+        return false;
     }
     for (size_t i = 0; i < count; i++) {
         const Json *value = json_at(array, i);
@@ -163,9 +173,10 @@ bool section_amounts(Section *section, const char *key, const double **ret_value
 
 bool count_warmup(const Section *section, const double *length_ns, size_t steps, size_t *ret_warmup)
 {
-    int64_t *whole = arena_take_array(section->judge, steps + 1, sizeof *whole);
+    _Static_assert(sizeof(int64_t) == sizeof(double), "scratch numbers have room for integers");
+    int64_t *whole = (int64_t *)(void *)section_scratch(section, steps);
     if (whole == NULL) {
-        return malformed(section, "index", "small enough for the memory of the judge");
+        return false;
     }
     for (size_t i = 0; i < steps; i++) {
         whole[i] = length_ns[i] < 9e18 ? (int64_t)length_ns[i] : INT64_MAX;

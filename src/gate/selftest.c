@@ -7,6 +7,7 @@
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
+#include <stdio.h>
 
 #include <string.h>
 
@@ -302,13 +303,19 @@ static Json *copy_sections(const Json *evidence, const char *sections)
     char name[64];
     while (*sections != '\0') {
         size_t length = strcspn(sections, " ");
-        if (text_print(name, sizeof name, "%.*s", (int)length, sections) &&
-            json_get(evidence, name) != NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)length, sections);
+        if (json_get(evidence, name) != NULL) {
             json_put(copy, name, json_copy_deep(json_get(evidence, name)));
         }
         sections += length + strspn(sections + length, " ");
     }
     return copy;
+}
+
+static bool record(bool refused, const char *name, Json *refused_names, Json *passed_names)
+{
+    json_add_text(refused ? refused_names : passed_names, name);
+    return refused;
 }
 
 bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *policy, Json *ret_refused,
@@ -326,8 +333,7 @@ bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *poli
         // What the policy itself declares not applicable (telemetry.required: false) is no pass of a bad
         // candidate.
         bool refused = finding.outcome != OUTCOME_PASS;
-        json_add_text(refused ? ret_refused : ret_passed, variants[i].name);
-        all_refused = all_refused && refused;
+        all_refused = record(refused, variants[i].name, ret_refused, ret_passed) && all_refused;
         json_free(bad);
     }
     return all_refused;
@@ -339,8 +345,7 @@ bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refuse
     Json *nothing = json_make_object();
     Json *judgement = gate_judge(nothing, policy, JUDGE_WHOLE);
     bool refused = gate_exit_code(judgement) != 0;
-    json_add_text(refused ? ret_refused : ret_passed, "candidate.empty");
     json_free(judgement);
     json_free(nothing);
-    return all_refused && refused;
+    return record(refused, "candidate.empty", ret_refused, ret_passed) && all_refused;
 }

@@ -23,11 +23,12 @@ static inline Json *parse_value(const char *value)
     long long count = 0;
     double first = 0;
     double step = 0;
+    long long zeros = 0;
     if (value[0] == '@') {
-        ck_assert_int_ge(sscanf(value, "@%lld:%lf%lf", &count, &first, &step), 2);
+        ck_assert_int_ge(sscanf(value, "@%lld:%lf%lf!%lld", &count, &first, &step, &zeros), 2);
         Json *array = json_make_array();
         for (long long i = 0; i < count; i++) {
-            json_add_integer(array, (int64_t)(first + step * (double)i));
+            json_add_integer(array, i >= count - zeros ? 0 : (int64_t)(first + step * (double)i));
         }
         return array;
     }

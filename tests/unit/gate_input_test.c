@@ -10,6 +10,13 @@ static const Row input_rows[] = {
      "6 figures of 3 columns are inside their limits, nearest 'age' missing_ratio 0.01; drift not "
      "applicable, no version is live",
      {0}},
+    {"nothing to remark",
+     "input",
+     {{"input.columns", "[{\"name\":\"a\",\"role\":\"numeric\",\"constant\":false,\"missing_ratio\":0,"
+                        "\"outside_ratio\":0,\"single_auc\":0.5}]"}},
+     PASS,
+     "3 figures of 1 columns are inside their limits; drift",
+     {0}},
     {"no section", "input", {{"input", NULL}}, ABSENT, "not measured", {0}},
     {"no rows section", "input", {{"input.rows", NULL}}, ABSENT, "rows", {0}},
     {"a malformed row",

@@ -405,6 +405,17 @@ START_TEST(the_loaded_policy_is_checked)
     OWNED(Config, config_free) *policy = load_policy(no_sets);
     Error error = ERROR_INIT;
     ck_assert_msg(gate_check_policy(policy, &error), "%s", error.message);
+    SCOPED_TEXT many = {0};
+    text_init(&many, 1000);
+    text_add(&many, "checks.required=overlap,parity,window,memory,plausible,quality");
+    for (int i = 0; i < 27; i++) {
+        text_add(&many, ",input");
+    }
+    const char *const sets[] = {"model=m", "data.target=y", text_string(&many)};
+    OWNED(Config, config_free) *long_policy = config_load(NULL, sets, 3, NULL, &error);
+    ck_assert_msg(long_policy == NULL || !gate_check_policy(long_policy, &error),
+                  "a list of 33 checks passed");
+    ck_assert_int_eq(error.kind, ERROR_CONFIG);
 }
 END_TEST
 
@@ -422,6 +433,8 @@ START_TEST(long_reasons_are_cut_and_figures_are_readable)
     ck_assert_str_eq(text, "12.35 %");
     figure_text(1234567, "bytes", text);
     ck_assert_str_eq(text, "1,234,567 bytes");
+    figure_text(2e15, "FLOP/s", text);
+    ck_assert_str_eq(text, "2e+15 FLOP/s");
     figure_text(5000, "", text);
     ck_assert_str_eq(text, "5,000");
     figure_text(NAN, "ratio", text);
@@ -438,12 +451,15 @@ START_TEST(a_judge_without_memory_says_so)
     Section section;
     const double *values = NULL;
     OWNED(Arena, arena_free) *small = arena_new(64);
+    const double length[10] = {0};
+    size_t warmup = 0;
     Arena *const arenas[] = {NULL, small};
     for (size_t i = 0; i < 2; i++) {
         ck_assert(section_open(evidence, "timeline.steps", arenas[i], &finding, &section));
         ck_assert(!section_series(&section, "length_ns", &values));
         ck_assert_int_eq(finding.outcome, OUTCOME_ERROR);
         ck_assert_ptr_nonnull(strstr(finding.reason, "memory of the judge"));
+        ck_assert(!count_warmup(&section, length, 10, &warmup));
     }
 }
 END_TEST

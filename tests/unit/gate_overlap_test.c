@@ -196,6 +196,12 @@ static const Row overlap_rows[] = {
      "pageable memory is 1.01 %",
      {0}},
     {"copies without bytes", "overlap", {{"timeline.steps.h2d_bytes", "@80:0"}}, FAILS, "pageable", {0}},
+    {"a few steps far below, in a row",
+     "overlap",
+     {{"timeline.steps.hidden_ns", "@80:162000+0!3"}},
+     FAILS,
+     "lower bound of the mean hidden share of copy time is",
+     {0}},
     {"a falling share",
      "overlap",
      {{"timeline.steps.hidden_ns", "@80:189000-100"}},
@@ -245,6 +251,15 @@ static const Row overlap_rows[] = {
      ERR,
      "array of numbers",
      {0}},
+    {"a length beyond whole nanoseconds",
+     "overlap",
+     {{"timeline.steps.length_ns", "@80:1000000"},
+      {"timeline.steps",
+       "{\"index\":[0],\"length_ns\":[1e19],\"copy_ns\":[1],\"hidden_ns\":[1],\"kernel_ns\":[1],\"busy_ns\":["
+       "1],\"starved_ns\":[0],\"h2d_bytes\":[1],\"pageable_bytes\":[0]}"}},
+     UNSURE,
+     "1 of 1",
+     {0}},
     {"no copies",
      "overlap",
      {{"timeline.steps.copy_ns", "@80:0"},
@@ -292,12 +307,27 @@ START_TEST(resident_runs_pass_only_by_their_substitute)
 }
 END_TEST
 
+static const char *const series[] = {"index",   "length_ns",  "copy_ns",   "hidden_ns",     "kernel_ns",
+                                     "busy_ns", "starved_ns", "h2d_bytes", "pageable_bytes"};
+
+START_TEST(every_series_is_needed)
+{
+    char path[64];
+    snprintf(path, sizeof path, "timeline.steps.%s", series[_i]);
+    Row row = {"a series is missing", "overlap", {{path, NULL}}, ABSENT, series[_i], {0}};
+    judge_row(&row);
+    row = (Row){"a series is no array", "overlap", {{path, "1"}}, ERR, series[_i], {0}};
+    judge_row(&row);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("gate_overlap_test");
     TCase *c = tcase_create("rows");
     tcase_add_loop_test(c, overlap_judges, 0, COUNT(overlap_rows));
     tcase_add_loop_test(c, resident_runs_pass_only_by_their_substitute, 0, COUNT(resident_rows));
+    tcase_add_loop_test(c, every_series_is_needed, 0, COUNT(series));
     suite_add_tcase(s, c);
     return s;
 }
