@@ -1,7 +1,8 @@
 // archive.h - compressed files read whole or not at all: the only libarchive and zlib.
 //
-// gzip is read through zlib itself, because libarchive checks neither CRC nor length: every member's CRC32 and ISIZE are proved, all
-// members are read, bytes after the last member are an error naming their offset. zstd and tar come with a later issue.
+// gzip is read through zlib itself, because libarchive checks neither CRC nor length: every member's CRC32
+// and ISIZE are proved, all members are read, bytes after the last member are an error naming their offset.
+// zstd and tar come with a later issue.
 #ifndef FEDGATE_ARCHIVE_H
 #define FEDGATE_ARCHIVE_H
 
@@ -10,11 +11,14 @@
 
 bool archive_is_gzip(const char *path);   // by magic, not by name; false when unreadable
 
-// Unpacks all members of `from_fd` (read by pread from offset 0) to `to_fd`. ERROR_DATA names the compressed offset on damage, truncation
-// or trailing bytes; ERROR_MEMORY past maximum_bytes of output. ret_bytes: bytes written.
-WARN_UNUSED bool archive_unpack_gzip(int from_fd, int to_fd, uint64_t maximum_bytes, uint64_t *ret_bytes, Error *error);
-// The same from and to memory; for bounded reading of .json.gz traces: `sink` gets blocks in order and may stop by returning false.
+// Unpacks all members of `from_fd` (read by pread from offset 0) to `to_fd`. ERROR_DATA names the compressed
+// offset on damage, truncation or trailing bytes; ERROR_MEMORY past maximum_bytes of output. ret_bytes: bytes
+// written.
+WARN_UNUSED bool archive_unpack_gzip(int from_fd, int to_fd, uint64_t maximum_bytes, uint64_t *ret_bytes,
+                                     Error *error);
+// For bounded reading of .json.gz traces: `sink` gets blocks in order and may stop by returning false.
 typedef bool (*ArchiveSink)(void *context, const void *bytes, uint64_t length, Error *error);
-WARN_UNUSED bool archive_stream_gzip(int from_fd, uint64_t maximum_bytes, ArchiveSink sink, void *context, Error *error);
+WARN_UNUSED bool archive_stream_gzip(int from_fd, uint64_t maximum_bytes, ArchiveSink sink, void *context,
+                                     Error *error);
 
 #endif

@@ -1,9 +1,11 @@
-// input.h - from CSV files to batches on the device: pinned snapshot, split, maps, profile, and the staged loader.
+// input.h - from CSV files to batches on the device: snapshot, split, maps, profile, and the staged loader.
 //
-// Sequence: dataset_open -> maps_fit (training rows only) -> dataset_profile -> feed_open -> feed_next ... feed_close. A Dataset is immutable
-// after opening: files are opened once and read through the same descriptors all night; .gz is unpacked to an unnamed file. Row order is
-// a function of seed, epoch and position alone (a keyed bijection), so worker count, prefetch and restart never change it.
-// Stages, each timed and counted with queue depth at each hand-over: read, decode, augment, collate, pin, copy (then compute, the trainer's).
+// Sequence: dataset_open -> maps_fit (training rows only) -> dataset_profile -> feed_open -> feed_next ...
+// feed_close. A Dataset is immutable after opening: files are opened once and kept in memory or read through
+// the same descriptors all night; .gz is unpacked whole first. Row order is a function of seed, epoch and
+// position alone (a keyed bijection), so worker count, prefetch and restart never change it. Stages, each
+// timed and counted with queue depth at each hand-over: read, decode, augment, collate, pin, copy (then
+// compute, the trainer's).
 #ifndef FEDGATE_INPUT_H
 #define FEDGATE_INPUT_H
 
@@ -15,14 +17,18 @@ const char *split_name(Split split);
 
 // -- data set: options data.*, split.*, task
 typedef struct Dataset Dataset;
-WARN_UNUSED Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error *error);   // bad rows beyond data.bad_rows: ERROR_DATA with file, line, column
+// More bad rows than data.bad_rows: ERROR_DATA with file, line and column.
+WARN_UNUSED Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error *error);
 void dataset_close(Dataset *dataset);
 OWNED_RELEASE(Dataset, dataset_close)
-void dataset_digest(const Dataset *dataset, Digest *ret_digest);     // over files in order (name without folder, size, SHA-256 of the unpacked bytes)
-Json *dataset_describe(const Dataset *dataset);                      // files with sizes and digests, rows by split, bad, after_cutoff, cutoff
+// Over the files in order: name without folder, size and SHA-256 of the unpacked bytes.
+void dataset_digest(const Dataset *dataset, Digest *ret_digest);
+// Files with sizes and digests, rows by split, bad, bad_rows (the first of them), after_cutoff, cutoff.
+Json *dataset_describe(const Dataset *dataset);
 size_t dataset_rows(const Dataset *dataset, Split split);
-int dataset_classes(const Dataset *dataset);                         // 1 binary or regression, else k
-WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);   // ERROR_DATA when a file changed since it was opened
+int dataset_classes(const Dataset *dataset);   // 1 binary or regression, else k
+// ERROR_DATA when a file's bytes changed since it was opened.
+WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);
 
 // -- maps: everything learnt from training rows; sealed in the release
 typedef struct Maps Maps;
@@ -31,62 +37,86 @@ Json *maps_to_json(const Maps *maps);
 WARN_UNUSED Maps *maps_from_json(const Json *json, Error *error);
 void maps_free(Maps *maps);
 OWNED_RELEASE(Maps, maps_free)
-size_t maps_numeric(const Maps *maps);                    // numeric inputs of the network (missing flags included)
+size_t maps_numeric(const Maps *maps);   // numeric inputs of the network (missing flags included)
 size_t maps_categorical(const Maps *maps);
 int64_t maps_cardinality(const Maps *maps, size_t column);   // with the unknown slot (code 0)
 void maps_target(const Maps *maps, double *ret_mean, double *ret_deviation);   // regression; else 0 and 1
 
-// -- profile: evidence section `input` (evidence.h), and the profile kept with the run for the next night's drift
-WARN_UNUSED bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config, const Json *reference_profile_or_null,
-                                 Json **ret_evidence, Json **ret_profile, Error *error);
+// -- profile: evidence section `input` (evidence.h), and the profile kept with the run for the next night's
+// drift
+WARN_UNUSED bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config,
+                                 const Json *reference_profile_or_null, Json **ret_evidence,
+                                 Json **ret_profile, Error *error);
 
 // -- whole splits in memory, in row order
 typedef struct Table {
     size_t rows, numeric, categorical;
-    float *x;             // [rows x numeric], transformed
-    int32_t *codes;       // [rows x categorical]
-    double *target;       // class index or raw regression value
+    float *x;   // [rows x numeric], transformed
+    int32_t *codes;   // [rows x categorical]
+    double *target;   // class index or raw regression value
     uint64_t *row_id;
-    int64_t bytes; Ledger *ledger;
+    int64_t bytes;
+    Ledger *ledger;
 } Table;
-WARN_UNUSED bool dataset_decode(const Dataset *dataset, const Maps *maps, Split split, Ledger *ledger, Table *ret_table, Error *error);   // ERROR_DATA when a column of the maps is gone
+// ERROR_DATA when a column of the maps is gone.
+WARN_UNUSED bool dataset_decode(const Dataset *dataset, const Maps *maps, Split split, Ledger *ledger,
+                                Table *ret_table, Error *error);
 void table_done(Table *table);
-// Raw values of one column for the declared rule and for slices. numbers: NaN where missing or not a number. codes: index into names; the caller frees with column_done.
-typedef struct Column { size_t rows; double *numbers; int32_t *codes; char **names; size_t name_count; } Column;
-WARN_UNUSED bool dataset_column(const Dataset *dataset, Split split, const char *name, Column *ret_column, Error *error);
+// Raw values of one column for the declared rule and for slices. numbers: NaN where missing or not a number.
+// codes: index into names, which hold every text that occurs (missing tokens too) in byte order.
+typedef struct Column {
+    size_t rows;
+    double *numbers;
+    int32_t *codes;
+    char **names;
+    size_t name_count;
+} Column;
+WARN_UNUSED bool dataset_column(const Dataset *dataset, Split split, const char *name, Column *ret_column,
+                                Error *error);
 void column_done(Column *column);
 
 // -- feed: loader threads, pinned ring, asynchronous copies; one consumer
 typedef struct FeedSpec {
-    const Dataset *dataset; const Maps *maps; Device *device; Clock *clock; Ledger *ledger;
+    const Dataset *dataset;
+    const Maps *maps;
+    Device *device;
+    Clock *clock;
+    Ledger *ledger;
     Split split;
-    int64_t batch;             // rows; the last batch of an epoch has the remainder (kept, never dropped or repeated)
-    uint64_t seed; bool shuffle;
+    int64_t batch;   // rows; the last batch of an epoch has the remainder (kept, never dropped or repeated)
+    uint64_t seed;
+    bool shuffle;
     int64_t epoch, position;   // where to begin: batches already consumed in that epoch
-    int64_t epochs;            // stop after this many epochs in all (epoch numbers below it)
-    double augment_noise;
+    int64_t epochs;   // stop after this many epochs in all (epoch numbers below it)
+    double augment_noise;   // training rows only
     int workers, prefetch, slots;
-    int64_t stall_ns;          // a batch that takes longer is an error naming stage, file and line; 0: 60 s
+    int64_t stall_ns;   // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
 typedef struct FeedBatch {
-    int64_t epoch, index, step;            // index in the epoch; step counts from the FeedSpec's beginning
-    int64_t rows; bool last_of_epoch;
-    const float *numeric;                  // device memory [rows x numeric]
-    const int32_t *codes;                  // device memory [rows x categorical]
-    const float *target;                   // device memory [rows]: class index, or (raw - mean) / deviation
-    const uint64_t *row_id;                // host memory [rows], valid until feed_release
+    int64_t epoch, index, step;   // index in the epoch; step counts from the FeedSpec's beginning
+    int64_t rows;
+    bool last_of_epoch;
+    const float *numeric;   // device memory [rows x numeric]
+    const int32_t *codes;   // device memory [rows x categorical]
+    const float *target;   // device memory [rows]: class index, or (raw - mean) / deviation
+    const uint64_t *row_id;   // host memory [rows], valid until feed_release
     int slot;
 } FeedBatch;
 typedef struct Feed Feed;
 WARN_UNUSED Feed *feed_open(const FeedSpec *spec, Error *error);
-// 1: batch, its copy has ended; 0: all epochs done; -1: error (stage, file, row named). ret_wait_ns: host time waited for a prepared batch;
-// ret_exposed_ns: host time waited for its copy after it was prepared.
+// 1: batch, its copy has ended; 0: all epochs done; -1: error (stage, file, row named). ret_wait_ns: host
+// time waited for a prepared batch; ret_exposed_ns: for its copy after it was prepared. Both 0 on a simulated
+// clock.
 int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *ret_exposed_ns, Error *error);
-void feed_compute_begins(Feed *feed, const FeedBatch *batch);   // frees the staging slot of the next batch: its copy may start now
-void feed_release(Feed *feed, const FeedBatch *batch);          // compute of this batch has been given to the device
-Json *feed_stages(const Feed *feed, const char **ret_limiting);  // evidence `stages`; limiting: name of the slowest stage with items
-void feed_epoch_digest(const Feed *feed, int64_t *ret_rows, uint64_t *ret_digest);   // of the last whole epoch: sum over rows of hash(row id), each id exactly once
-Json *feed_resources(const Feed *feed);                          // RAM, open files, threads, storage bytes/s: values and caps
+// Compute of this batch is about to be given to the device: the copy of the next one may start now.
+void feed_compute_begins(Feed *feed, const FeedBatch *batch);
+void feed_release(Feed *feed, const FeedBatch *batch);   // compute of this batch has been given to the device
+// Evidence `stages`, of the batches taken; limiting: the stage that takes longest per batch and thread, ""
+// when none. copy.busy_ns is only what the host waited for: the device's timeline knows the rest.
+Json *feed_stages(const Feed *feed, const char **ret_limiting);
+// Of the last whole epoch: sum over rows of hash(row id), each row exactly once; the same whatever the order.
+void feed_epoch_digest(const Feed *feed, int64_t *ret_rows, uint64_t *ret_digest);
+Json *feed_resources(const Feed *feed);   // RAM, open files, threads, storage bytes/s: values and caps
 void feed_close(Feed *feed);   // stops and joins within a second
 OWNED_RELEASE(Feed, feed_close)
 

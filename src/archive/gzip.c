@@ -1,7 +1,8 @@
 // gzip - reading .gz whole or not at all, through zlib itself.
 //
-// zlib's gzip mode proves CRC32 and ISIZE of each member; what it does not do is done here: every member is read, anything
-// after the last one is an error, and an end of file inside a member is damage. Offsets in messages are of the compressed file.
+// zlib's gzip mode proves CRC32 and ISIZE of each member; what it does not do is done here: every member is
+// read, anything after the last one is an error, and an end of file inside a member is damage. Offsets in
+// messages are of the compressed file.
 #include <fedgate/archive.h>
 #include <fedgate/file.h>
 
@@ -13,12 +14,12 @@
 
 enum {
     GZIP_BLOCK = 256 * 1024,   // bytes of each of the two buffers
-    GZIP_WINDOW = 15 + 16,     // largest window, gzip format only
+    GZIP_WINDOW = 15 + 16,   // largest window, gzip format only
 };
 
 typedef struct GzipReader {
     int fd;
-    uint64_t read_bytes;       // compressed bytes taken from the file so far
+    uint64_t read_bytes;   // compressed bytes taken from the file so far
     uint64_t written_bytes, maximum_bytes;
     z_stream stream;
     ArchiveSink sink;
@@ -43,7 +44,8 @@ static bool gzip_fill(GzipReader *reader, bool *ret_end, Error *error)
         got = pread(reader->fd, reader->in, GZIP_BLOCK, (off_t)reader->read_bytes);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return FAIL(error, ERROR_IO, errno, "could not read compressed file at offset %llu", (unsigned long long)reader->read_bytes);
+        return FAIL(error, ERROR_IO, errno, "could not read compressed file at offset %llu",
+                    (unsigned long long)reader->read_bytes);
     reader->read_bytes += (uint64_t)got;
     reader->stream.next_in = reader->in;
     reader->stream.avail_in = (uInt)got;
@@ -72,7 +74,8 @@ static bool gzip_member(GzipReader *reader, Error *error)
         if (!gzip_fill(reader, &end, error))
             return false;
         if (end)
-            return FAIL(error, ERROR_DATA, 0, "compressed file is cut short: it ends inside a gzip member at offset %llu",
+            return FAIL(error, ERROR_DATA, 0,
+                        "compressed file is cut short: it ends inside a gzip member at offset %llu",
                         (unsigned long long)reader->read_bytes);
         stream->next_out = reader->out;
         stream->avail_out = GZIP_BLOCK;
@@ -81,7 +84,8 @@ static bool gzip_member(GzipReader *reader, Error *error)
             return FAIL(error, ERROR_MEMORY, 0, "out of memory while unpacking a compressed file");
         // Z_BUF_ERROR only says that no progress was possible with the bytes at hand.
         if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-            return FAIL(error, ERROR_DATA, 0, "compressed file is damaged before offset %llu: %s", (unsigned long long)gzip_offset(reader),
+            return FAIL(error, ERROR_DATA, 0, "compressed file is damaged before offset %llu: %s",
+                        (unsigned long long)gzip_offset(reader),
                         stream->msg ? stream->msg : "not a gzip stream");
         if (!gzip_hand_over(reader, error))
             return false;
@@ -102,11 +106,14 @@ static bool gzip_all_members(GzipReader *reader, Error *error)
             return true;
         uint64_t begin = gzip_offset(reader);
         if (member > 0 && reader->stream.next_in[0] != 0x1f)
-            return FAIL(error, ERROR_DATA, 0, "compressed file has bytes after its last gzip member, at offset %llu", (unsigned long long)begin);
+            return FAIL(error, ERROR_DATA, 0,
+                        "compressed file has bytes after its last gzip member, at offset %llu",
+                        (unsigned long long)begin);
         if (inflateReset(&reader->stream) != Z_OK)
             return FAIL(error, ERROR_INTERNAL, 0, "could not reset the gzip reader");
         if (!gzip_member(reader, error))
-            return error_prefix(error, "gzip member %zu at offset %llu", member + 1, (unsigned long long)begin);
+            return error_prefix(error, "gzip member %zu at offset %llu", member + 1,
+                                (unsigned long long)begin);
     }
 }
 
@@ -127,7 +134,10 @@ bool archive_stream_gzip(int from_fd, uint64_t maximum_bytes, ArchiveSink sink, 
     return good;
 }
 
-typedef struct FdSink { int fd; uint64_t bytes; } FdSink;
+typedef struct FdSink {
+    int fd;
+    uint64_t bytes;
+} FdSink;
 
 static bool sink_to_fd(void *context, const void *bytes, uint64_t length, Error *error)
 {
@@ -153,7 +163,8 @@ bool archive_is_gzip(const char *path)
     if (fd < 0)
         return false;
     unsigned char magic[2];
-    bool gzip = pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
+    bool gzip =
+        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
     close(fd);
     return gzip;
 }

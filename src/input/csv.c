@@ -1,7 +1,9 @@
-// csv - records and fields of RFC 4180: quotes, doubled quotes, newlines in quotes, LF or CR LF, optional trimming.
+// csv - records and fields of RFC 4180: quotes, doubled quotes, newlines in quotes, LF or CR LF, optional
+// trimming.
 //
-// A quote counts only where a field begins, so a bare quote inside a field is a character. A newline ends a record unless it lies
-// inside such a quoted field. Finding records and cutting fields follow the same rule, so both always agree.
+// A quote counts only where a field begins, so a bare quote inside a field is a character. A newline ends a
+// record unless it lies inside such a quoted field. Finding records and cutting fields follow the same rule,
+// so both always agree.
 #include "input_internal.h"
 
 #include <string.h>
@@ -26,7 +28,8 @@ static const char *skip_blanks(const CsvFormat *format, const char *p, const cha
     return p;
 }
 
-// First byte after the closing quote of the field whose opening quote is before `p`; NULL when it is not closed.
+// First byte after the closing quote of the field whose opening quote is before `p`; NULL when it is not
+// closed.
 static const char *quote_end(const char *p, const char *end)
 {
     for (;;) {
@@ -59,7 +62,8 @@ static const char *record_newline(const CsvFormat *format, const char *p, const 
     }
 }
 
-bool csv_next(const CsvFormat *format, const char *bytes, size_t available, bool last, size_t *ret_record, size_t *ret_consumed)
+bool csv_next(const CsvFormat *format, const char *bytes, size_t available, bool last, size_t *ret_record,
+              size_t *ret_consumed)
 {
     const char *newline = memchr(bytes, '\n', available);
     if (newline && memchr(bytes, '"', (size_t)(newline - bytes)))
@@ -91,7 +95,8 @@ static char *unquote(const char *p, const char *close, char *scratch, Field *ret
     return to;
 }
 
-size_t csv_split(const CsvFormat *format, const char *record, size_t length, Field *fields, size_t max, char *scratch, CsvFault *ret_fault)
+size_t csv_split(const CsvFormat *format, const char *record, size_t length, Field *fields, size_t max,
+                 char *scratch, CsvFault *ret_fault)
 {
     const char *p = record, *const end = record + length;
     const char delimiter = format->delimiter;

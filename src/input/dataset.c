@@ -1,4 +1,5 @@
-// dataset - the snapshot of a night's data: its files, its good rows and their splits, fixed from opening to closing.
+// dataset - the snapshot of a night's data: its files, its good rows and their splits, fixed from opening to
+// closing.
 #include "input_internal.h"
 
 #include <fedgate/hash.h>
@@ -11,7 +12,7 @@
 
 enum {
     FILES_SPARE = 32,   // descriptors the rest of the night may need: logs, spool, database, checkpoints
-    FILES_SHARE = 4,    // one part in so many of input.host_memory may hold files
+    FILES_SHARE = 4,   // one part in so many of input.host_memory may hold files
 };
 
 const SourceFile *dataset_file_of(const Dataset *dataset, size_t row)
@@ -35,24 +36,33 @@ bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const ch
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     const SourceFile *file = dataset_file_of(dataset, row);
-    return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", file->path, (unsigned long long)source_line(file, dataset->rows[row].offset), text);
+    return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", file->path,
+                (unsigned long long)source_line(file, dataset->rows[row].offset), text);
 }
 
 static bool check_file_limit(size_t files, int64_t cap, Error *error)
 {
     struct rlimit limit;
     if ((int64_t)files > cap)
-        return FAIL(error, ERROR_CONFIG, 0, "data has %zu files, more than the %lld of option 'input.open_files'", files, (long long)cap);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && files + FILES_SPARE > limit.rlim_cur) {
-        FAIL(error, ERROR_UNAVAILABLE, 0, "data has %zu files, but this process may have only %llu open", files, (unsigned long long)limit.rlim_cur);
-        return error_hint(error, "Raise the limit of open files (ulimit -n) to at least %zu.", files + FILES_SPARE);
+        return FAIL(error, ERROR_CONFIG, 0,
+                    "data has %zu files, more than the %lld of option 'input.open_files'", files,
+                    (long long)cap);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        files + FILES_SPARE > limit.rlim_cur) {
+        FAIL(error, ERROR_UNAVAILABLE, 0, "data has %zu files, but this process may have only %llu open",
+             files, (unsigned long long)limit.rlim_cur);
+        return error_hint(error, "Raise the limit of open files (ulimit -n) to at least %zu.",
+                          files + FILES_SPARE);
     }
     return true;
 }
 
 static bool open_files(Dataset *dataset, const Config *config, Error *error)
 {
-    static const struct { const char *option; bool test; } lists[] = {{"data.train", false}, {"data.test", true}};
+    static const struct {
+        const char *option;
+        bool test;
+    } lists[] = {{"data.train", false}, {"data.test", true}};
     size_t count = config_list_count(config, "data.train") + config_list_count(config, "data.test");
     int64_t begin_ns = clock_monotonic_ns(dataset->clock);
     if (config_list_count(config, "data.train") == 0)
@@ -66,7 +76,8 @@ static bool open_files(Dataset *dataset, const Config *config, Error *error)
         for (size_t i = 0; i < config_list_count(config, lists[l].option); i++) {
             SourceFile *file = &dataset->files[dataset->file_count];
             int64_t left = dataset->host_cap_bytes / FILES_SHARE - dataset->memory_bytes;
-            if (!source_open(config_list_text(config, lists[l].option, i), lists[l].test, left, dataset->ledger, file, error))
+            if (!source_open(config_list_text(config, lists[l].option, i), lists[l].test, left,
+                             dataset->ledger, file, error))
                 return false;
             dataset->file_count++;
             dataset->memory_bytes += file->memory ? (int64_t)file->bytes : 0;
@@ -86,7 +97,9 @@ static bool copy_forbidden(Dataset *dataset, const Config *config, Error *error)
             break;
         dataset->forbidden[dataset->forbidden_count] = name;
     }
-    return dataset->forbidden && dataset->forbidden_count == count ? true : FAIL(error, ERROR_MEMORY, 0, "out of memory");
+    return dataset->forbidden && dataset->forbidden_count == count
+               ? true
+               : FAIL(error, ERROR_MEMORY, 0, "out of memory");
 }
 
 Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error *error)
@@ -102,8 +115,8 @@ Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error 
     dataset->bad_allowed = config_integer(config, "data.bad_rows");
     dataset->host_cap_bytes = config_integer(config, "input.host_memory");
     dataset->files_cap = config_integer(config, "input.open_files");
-    if (!copy_forbidden(dataset, config, error) || !open_files(dataset, config, error) || !scan_files(dataset, config, error)
-        || !split_rows(dataset, config, error)) {
+    if (!copy_forbidden(dataset, config, error) || !open_files(dataset, config, error) ||
+        !scan_files(dataset, config, error) || !split_rows(dataset, config, error)) {
         dataset_close(dataset);
         return NULL;
     }
@@ -120,9 +133,11 @@ void dataset_close(Dataset *dataset)
     if (!dataset)
         return;
     for (int s = 0; s < SPLIT_COUNT; s++)
-        ledger_give(dataset->ledger, LEDGER_HOST, "input.split", dataset->split_rows[s], (int64_t)(dataset->row_count * sizeof(uint32_t)));
+        ledger_give(dataset->ledger, LEDGER_HOST, "input.split", dataset->split_rows[s],
+                    (int64_t)(dataset->row_count * sizeof(uint32_t)));
     if (dataset->row_capacity > 0)
-        ledger_return(dataset->ledger, LEDGER_HOST, "input.index", (int64_t)(dataset->row_capacity * sizeof *dataset->rows));
+        ledger_return(dataset->ledger, LEDGER_HOST, "input.index",
+                      (int64_t)(dataset->row_capacity * sizeof *dataset->rows));
     free(dataset->rows);
     for (size_t i = 0; i < dataset->file_count; i++)
         source_done(&dataset->files[i], dataset->ledger);
@@ -154,7 +169,8 @@ void dataset_digest(const Dataset *dataset, Digest *ret_digest)
 
 Json *dataset_describe(const Dataset *dataset)
 {
-    Json *description = json_make_object(), *files = json_make_array(), *rows = json_make_object(), *places = json_make_array();
+    Json *description = json_make_object(), *files = json_make_array(), *rows = json_make_object(),
+         *places = json_make_array();
     for (size_t i = 0; i < dataset->file_count; i++) {
         const SourceFile *file = &dataset->files[i];
         char hex[DIGEST_HEX_SIZE];

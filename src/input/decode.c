@@ -22,7 +22,8 @@ bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps,
         if ((decoder->numeric_field[i] = schema_find(&dataset->schema, maps->numeric[i].name)) == SIZE_MAX)
             gone = maps->numeric[i].name;
     for (size_t i = 0; i < maps->categorical_count; i++)
-        if ((decoder->category_field[i] = schema_find(&dataset->schema, maps->categorical[i].name)) == SIZE_MAX)
+        if ((decoder->category_field[i] = schema_find(&dataset->schema, maps->categorical[i].name)) ==
+            SIZE_MAX)
             gone = maps->categorical[i].name;
     if (!gone)
         return true;
@@ -37,7 +38,8 @@ void decoder_done(RowDecoder *decoder)
     *decoder = (RowDecoder){0};
 }
 
-bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, float *x, int32_t *codes, double *ret_target, Error *error)
+bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, float *x, int32_t *codes,
+                 double *ret_target, Error *error)
 {
     const Maps *maps = decoder->maps;
     const Schema *schema = &decoder->dataset->schema;
@@ -48,8 +50,9 @@ bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, flo
         double value = map->median;
         bool missing = schema_missing(&schema->columns[at], &fields[at]);
         if (!missing && !number_parse(fields[at].text, fields[at].length, &value))
-            return dataset_fail_row(decoder->dataset, row, error, "column '%s' holds '%.*s', not a number", map->name,
-                                    (int)(fields[at].length < 60 ? fields[at].length : 60), fields[at].text);
+            return dataset_fail_row(decoder->dataset, row, error, "column '%s' holds '%.*s', not a number",
+                                    map->name, (int)(fields[at].length < 60 ? fields[at].length : 60),
+                                    fields[at].text);
         x[i] = (float)numeric_apply(map, maps->transform, value);
         if (map->flag)
             *flag++ = missing ? 1.0f : 0.0f;
@@ -58,27 +61,33 @@ bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, flo
         size_t at = decoder->category_field[i];
         // Code 0 is the unknown slot: missing, rare, never seen in training.
         codes[i] = schema_missing(&schema->columns[at], &fields[at])
-                       ? 0 : dictionary_find(&maps->categorical[i].codes, fields[at].text, fields[at].length) + 1;
+                       ? 0
+                       : dictionary_find(&maps->categorical[i].codes, fields[at].text, fields[at].length) + 1;
     }
     if (!schema_label(schema, &fields[schema->target], ret_target))
         return dataset_fail_row(decoder->dataset, row, error, "target changed since the file was opened");
     return true;
 }
 
-typedef struct TableFill { const RowDecoder *decoder; Table *table; } TableFill;
+typedef struct TableFill {
+    const RowDecoder *decoder;
+    Table *table;
+} TableFill;
 
 static bool table_row(void *context, const RowReader *reader, size_t at, size_t row, Error *error)
 {
     TableFill *fill = context;
     Table *table = fill->table;
     table->row_id[at] = reader->dataset->rows[row].id;
-    return decoder_row(fill->decoder, reader->fields, row, table->x + at * table->numeric, table->codes + at * table->categorical, &table->target[at], error);
+    return decoder_row(fill->decoder, reader->fields, row, table->x + at * table->numeric,
+                       table->codes + at * table->categorical, &table->target[at], error);
 }
 
 // One block: row ids, targets, inputs, codes.
 static bool table_take(Table *table, Error *error)
 {
-    size_t row_bytes = sizeof(uint64_t) + sizeof(double) + table->numeric * sizeof(float) + table->categorical * sizeof(int32_t);
+    size_t row_bytes = sizeof(uint64_t) + sizeof(double) + table->numeric * sizeof(float) +
+                       table->categorical * sizeof(int32_t);
     table->bytes = (int64_t)(table->rows * row_bytes + 64);
     table->row_id = ledger_take(table->ledger, LEDGER_HOST, table_account, table->bytes, error);
     if (!table->row_id)
@@ -89,12 +98,16 @@ static bool table_take(Table *table, Error *error)
     return true;
 }
 
-bool dataset_decode(const Dataset *dataset, const Maps *maps, Split split, Ledger *ledger, Table *ret_table, Error *error)
+bool dataset_decode(const Dataset *dataset, const Maps *maps, Split split, Ledger *ledger, Table *ret_table,
+                    Error *error)
 {
     RowDecoder decoder;
     if (!decoder_init(&decoder, dataset, maps, error))
         return false;
-    Table table = {.rows = dataset_rows(dataset, split), .numeric = maps_numeric(maps), .categorical = maps->categorical_count, .ledger = ledger};
+    Table table = {.rows = dataset_rows(dataset, split),
+                   .numeric = maps_numeric(maps),
+                   .categorical = maps->categorical_count,
+                   .ledger = ledger};
     TableFill fill = {&decoder, &table};
     bool good = table_take(&table, error) && reader_visit(dataset, split, table_row, &fill, error);
     decoder_done(&decoder);
@@ -112,7 +125,11 @@ void table_done(Table *table)
     *table = (Table){0};
 }
 
-typedef struct ColumnFill { size_t field; Column *column; Dictionary seen; } ColumnFill;
+typedef struct ColumnFill {
+    size_t field;
+    Column *column;
+    Dictionary seen;
+} ColumnFill;
 
 static bool column_row(void *context, const RowReader *reader, size_t at, size_t row, Error *error)
 {
@@ -120,7 +137,8 @@ static bool column_row(void *context, const RowReader *reader, size_t at, size_t
     ColumnFill *fill = context;
     const Field *field = &reader->fields[fill->field];
     double value;
-    bool number = !schema_missing(&reader->dataset->schema.columns[fill->field], field) && number_parse(field->text, field->length, &value);
+    bool number = !schema_missing(&reader->dataset->schema.columns[fill->field], field) &&
+                  number_parse(field->text, field->length, &value);
     fill->column->numbers[at] = number ? value : NAN;
     if (!dictionary_add(&fill->seen, field->text, field->length, 1, &fill->column->codes[at]))
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
@@ -155,7 +173,8 @@ bool dataset_column(const Dataset *dataset, Split split, const char *name, Colum
     column.codes = calloc(column.rows + 1, sizeof *column.codes);
     ColumnFill fill = {.field = at, .column = &column};
     bool good = column.numbers && column.codes ? true : FAIL(error, ERROR_MEMORY, 0, "out of memory");
-    good = good && reader_visit(dataset, split, column_row, &fill, error) && column_sort(&column, &fill.seen, error);
+    good = good && reader_visit(dataset, split, column_row, &fill, error) &&
+           column_sort(&column, &fill.seen, error);
     dictionary_done(&fill.seen);
     if (good)
         *ret_column = column;

@@ -33,7 +33,8 @@ static size_t slot_of(const Dictionary *dictionary, uint64_t hash, const char *t
         if (code < 0)
             return slot;
         size_t at = (size_t)code;
-        if (dictionary->hashes[at] == hash && dictionary->lengths[at] == length && memcmp(dictionary->keys[at], text, length) == 0)
+        if (dictionary->hashes[at] == hash && dictionary->lengths[at] == length &&
+            memcmp(dictionary->keys[at], text, length) == 0)
             return slot;
     }
 }
@@ -56,17 +57,19 @@ static bool grow_array(void **array, size_t count, size_t size)
 static bool dictionary_grow(Dictionary *dictionary)
 {
     size_t capacity = dictionary->capacity ? dictionary->capacity * 2 : 16, slots = capacity * 2;
-    if (!grow_array((void **)&dictionary->keys, capacity, sizeof *dictionary->keys)
-        || !grow_array((void **)&dictionary->lengths, capacity, sizeof *dictionary->lengths)
-        || !grow_array((void **)&dictionary->counts, capacity, sizeof *dictionary->counts)
-        || !grow_array((void **)&dictionary->hashes, capacity, sizeof *dictionary->hashes)
-        || !grow_array((void **)&dictionary->slots, slots, sizeof *dictionary->slots))
+    if (!grow_array((void **)&dictionary->keys, capacity, sizeof *dictionary->keys) ||
+        !grow_array((void **)&dictionary->lengths, capacity, sizeof *dictionary->lengths) ||
+        !grow_array((void **)&dictionary->counts, capacity, sizeof *dictionary->counts) ||
+        !grow_array((void **)&dictionary->hashes, capacity, sizeof *dictionary->hashes) ||
+        !grow_array((void **)&dictionary->slots, slots, sizeof *dictionary->slots))
         return false;
     dictionary->capacity = capacity;
     dictionary->slot_count = slots;
     memset(dictionary->slots, 0xff, slots * sizeof *dictionary->slots);
     for (size_t i = 0; i < dictionary->count; i++)
-        dictionary->slots[slot_of(dictionary, dictionary->hashes[i], dictionary->keys[i], dictionary->lengths[i])] = (int32_t)i;
+        dictionary
+            ->slots[slot_of(dictionary, dictionary->hashes[i], dictionary->keys[i], dictionary->lengths[i])] =
+            (int32_t)i;
     return true;
 }
 
@@ -111,7 +114,11 @@ void dictionary_done(Dictionary *dictionary)
     *dictionary = (Dictionary){0};
 }
 
-typedef struct SortKey { const char *text; uint32_t length; int64_t count; } SortKey;
+typedef struct SortKey {
+    const char *text;
+    uint32_t length;
+    int64_t count;
+} SortKey;
 
 static int compare_keys(const void *a, const void *b)
 {

@@ -1,7 +1,9 @@
-// feed_stages - what the stages did: items, bytes, busy and blocked time, depth of the queue each hands over to; and resources held.
+// feed_stages - what the stages did: items, bytes, busy and blocked time, depth of the queue each hands over
+// to; and resources held.
 //
-// Counted per batch taken by the consumer, so the figures of one night do not depend on how far the workers were ahead when it ended. copy.busy_ns is
-// only the part the host waited for; the trainer knows the rest from the device's timeline. On a simulated clock the times are modelled.
+// Counted per batch taken by the consumer, so the figures of one night do not depend on how far the workers
+// were ahead when it ended. copy.busy_ns is only the part the host waited for; the trainer knows the rest
+// from the device's timeline. On a simulated clock the times are modelled.
 #include "feed_internal.h"
 
 #include <dirent.h>
@@ -13,9 +15,12 @@
 #include <unistd.h>
 
 // Share of one modelled load (fault model.load_ns) that each stage takes.
-static const struct { const char *name; double modelled; } stages[STAGE_COUNT] = {
-    [STAGE_READ] = {"read", 0.2}, [STAGE_DECODE] = {"decode", 0.6}, [STAGE_AUGMENT] = {"augment", 0.0},
-    [STAGE_COLLATE] = {"collate", 0.1}, [STAGE_PIN] = {"pin", 0.1}, [STAGE_COPY] = {"copy", 0.0},
+static const struct {
+    const char *name;
+    double modelled;
+} stages[STAGE_COUNT] = {
+    [STAGE_READ] = {"read", 0.2},       [STAGE_DECODE] = {"decode", 0.6}, [STAGE_AUGMENT] = {"augment", 0.0},
+    [STAGE_COLLATE] = {"collate", 0.1}, [STAGE_PIN] = {"pin", 0.1},       [STAGE_COPY] = {"copy", 0.0},
 };
 
 const char *stage_name(Stage stage)
@@ -47,7 +52,8 @@ static int64_t busy_ns(const Feed *feed, Stage stage)
     const StageMeter *meter = &feed->meter[stage];
     if (!feed->simulated)
         return meter->busy_ns;
-    double modelled = stage == STAGE_COPY ? fault_value("model.copy_ns", 0) : stages[stage].modelled * fault_value("model.load_ns", 0);
+    double modelled = stage == STAGE_COPY ? fault_value("model.copy_ns", 0)
+                                          : stages[stage].modelled * fault_value("model.load_ns", 0);
     return (int64_t)((double)meter->items * modelled);
 }
 
@@ -71,7 +77,8 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
         json_put_integer(row, "depth_max", depth_quantile(feed->depth[s], 1));
         json_put_integer(row, "threads", threads);
         json_add(array, row);
-        double each = meter->items > 0 ? (double)busy_ns(feed, (Stage)s) / (double)meter->items / threads : -1;
+        double each =
+            meter->items > 0 ? (double)busy_ns(feed, (Stage)s) / (double)meter->items / threads : -1;
         if (each > slowest) {
             slowest = each;
             limiting = stages[s].name;
@@ -110,20 +117,26 @@ Json *feed_resources(const Feed *feed)
     struct rlimit limit = {0};
     getrlimit(RLIMIT_NOFILE, &limit);
     Json *json = json_make_object();
-    json_put_integer(json, "host_bytes", ledger_live(feed->spec.ledger, LEDGER_HOST) + ledger_live(feed->spec.ledger, LEDGER_PINNED));
+    json_put_integer(json, "host_bytes",
+                     ledger_live(feed->spec.ledger, LEDGER_HOST) +
+                         ledger_live(feed->spec.ledger, LEDGER_PINNED));
     json_put_integer(json, "host_cap_bytes", dataset->host_cap_bytes);
     json_put_integer(json, "resident_bytes", resident_bytes());
     json_put_integer(json, "open_files", open_descriptors());
     json_put_integer(json, "data_files", (int64_t)dataset->file_count);
     json_put_integer(json, "open_files_cap", dataset->files_cap);
-    json_put_integer(json, "open_files_limit", limit.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)limit.rlim_cur);
+    json_put_integer(json, "open_files_limit",
+                     limit.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)limit.rlim_cur);
     json_put_integer(json, "threads", feed->spec.workers);
     json_put_integer(json, "processors", sysconf(_SC_NPROCESSORS_ONLN));
     // Files in memory were read once, at opening; the others are read batch by batch.
     bool resident = dataset->memory_bytes > 0;
-    int64_t storage_bytes = resident ? dataset->storage_bytes : read->bytes, storage_ns = resident ? dataset->storage_ns : busy_ns(feed, STAGE_READ);
+    int64_t storage_bytes = resident ? dataset->storage_bytes : read->bytes,
+            storage_ns = resident ? dataset->storage_ns : busy_ns(feed, STAGE_READ);
     json_put_integer(json, "files_in_memory_bytes", dataset->memory_bytes);
     json_put_integer(json, "storage_bytes", storage_bytes);
-    json_put_number(json, "storage_bytes_per_second", storage_ns > 0 && !feed->simulated ? (double)storage_bytes * 1e9 / (double)storage_ns : 0);
+    json_put_number(json, "storage_bytes_per_second",
+                    storage_ns > 0 && !feed->simulated ? (double)storage_bytes * 1e9 / (double)storage_ns
+                                                       : 0);
     return json;
 }

@@ -1,7 +1,8 @@
-// feed_worker - what a loader thread does: whole batches by ticket, and the copy of finished ones into the pinned ring.
+// feed_worker - what a loader thread does: whole batches by ticket, and the copy of finished ones into the
+// pinned ring.
 //
-// What a batch holds depends on seed, epoch and position alone, so any number of workers makes the same bytes. Pinning goes before
-// preparing: it is short and the consumer may be waiting for it.
+// What a batch holds depends on seed, epoch and position alone, so any number of workers makes the same
+// bytes. Pinning goes before preparing: it is short and the consumer may be waiting for it.
 #include "feed_internal.h"
 
 #include <fedgate/clock.h>
@@ -26,7 +27,8 @@ Permutation feed_order(const Feed *feed, int64_t epoch)
 {
     const FeedSpec *spec = &feed->spec;
     Permutation permutation;
-    permutation_init(&permutation, spec->dataset->split_count[spec->split], hash_mix2(spec->seed ^ salt_order, (uint64_t)epoch));
+    permutation_init(&permutation, spec->dataset->split_count[spec->split],
+                     hash_mix2(spec->seed ^ salt_order, (uint64_t)epoch));
     return permutation;
 }
 
@@ -46,9 +48,10 @@ static bool decode_rows(FeedWorker *worker, int64_t rows, Error *error)
     const Feed *feed = worker->feed;
     for (size_t i = 0; i < (size_t)rows; i++) {
         atomic_store_explicit(&worker->row, worker->rows[i], memory_order_relaxed);
-        if (!reader_split(&worker->reader, worker->rows, i, error)
-            || !decoder_row(&feed->decoder, worker->reader.fields, worker->rows[i], worker->x + i * feed->numeric,
-                            worker->codes + i * feed->categorical, &worker->target[i], error))
+        if (!reader_split(&worker->reader, worker->rows, i, error) ||
+            !decoder_row(&feed->decoder, worker->reader.fields, worker->rows[i],
+                         worker->x + i * feed->numeric, worker->codes + i * feed->categorical,
+                         &worker->target[i], error))
             return false;
     }
     return true;
@@ -70,7 +73,8 @@ static void decode_slowly(Feed *feed)
     }
 }
 
-// Noise of a row depends on seed, epoch, row and column only. Constant columns and missing flags stay as they are.
+// Noise of a row depends on seed, epoch, row and column only. Constant columns and missing flags stay as they
+// are.
 static void augment_rows(FeedWorker *worker, int64_t epoch, int64_t rows)
 {
     const Feed *feed = worker->feed;
@@ -93,7 +97,8 @@ static void collate_rows(FeedWorker *worker, HostBatch *batch, int64_t rows)
     BatchLayout layout = feed_layout(feed, rows);
     float *target = (float *)(void *)(batch->block + layout.target);
     memcpy(batch->block, worker->x, (size_t)rows * feed->numeric * sizeof *worker->x);
-    memcpy(batch->block + layout.codes, worker->codes, (size_t)rows * feed->categorical * sizeof *worker->codes);
+    memcpy(batch->block + layout.codes, worker->codes,
+           (size_t)rows * feed->categorical * sizeof *worker->codes);
     batch->digest = 0;
     for (size_t i = 0; i < (size_t)rows; i++) {
         target[i] = (float)((worker->target[i] - feed->target_mean) / feed->target_deviation);
@@ -131,8 +136,12 @@ static bool prepare(FeedWorker *worker, int64_t ticket, HostBatch *batch, Error 
         records += feed->spec.dataset->rows[worker->rows[i]].length;
     int64_t bytes = feed_layout(feed, rows).bytes;
     batch->meter = (BatchMeter){
-        .bytes = {[STAGE_READ] = worker->reader.read_bytes - read_before, [STAGE_DECODE] = records, [STAGE_AUGMENT] = bytes,
-                  [STAGE_COLLATE] = bytes, [STAGE_PIN] = bytes, [STAGE_COPY] = bytes},
+        .bytes = {[STAGE_READ] = worker->reader.read_bytes - read_before,
+                  [STAGE_DECODE] = records,
+                  [STAGE_AUGMENT] = bytes,
+                  [STAGE_COLLATE] = bytes,
+                  [STAGE_PIN] = bytes,
+                  [STAGE_COPY] = bytes},
         .ready_ns = mark[STAGE_PIN],
     };
     for (int s = STAGE_READ; s < STAGE_PIN; s++)
@@ -154,8 +163,9 @@ static void pin(Feed *feed, HostBatch *batch, FeedSlot *slot)
 
 static bool can_pin(const Feed *feed)
 {
-    return !feed->pinning && feed->pinned < feed->total && feed->host[feed->pinned % feed->spec.prefetch].ready
-           && feed->pinned < feed->released + feed->spec.slots;
+    return !feed->pinning && feed->pinned < feed->total &&
+           feed->host[feed->pinned % feed->spec.prefetch].ready &&
+           feed->pinned < feed->released + feed->spec.slots;
 }
 
 static bool can_prepare(const Feed *feed)

@@ -1,7 +1,8 @@
-// histogram - the profile kept with a run, "fedgate.profile/1", and drift of tonight's training rows against an older one.
+// histogram - the profile kept with a run, "fedgate.profile/1", and drift of tonight's training rows against
+// an older one.
 //
-// Numbers fall into ten bins with as many training values each, categories into the commonest ones and "everything else", so that an index of
-// many rare categories does not drift by chance alone.
+// Numbers fall into ten bins with as many training values each, categories into the commonest ones and
+// "everything else", so that an index of many rare categories does not drift by chance alone.
 #include "profile_internal.h"
 
 #include <fedgate/stats.h>
@@ -22,7 +23,8 @@ static size_t bin_of(const double *edges, size_t count, double value)
 }
 
 // shares[edge_count + 2]: bins, then missing.
-static void number_shares(const double *edges, size_t edge_count, const double *values, size_t rows, double *ret_shares)
+static void number_shares(const double *edges, size_t edge_count, const double *values, size_t rows,
+                          double *ret_shares)
 {
     for (size_t b = 0; b < edge_count + 2; b++)
         ret_shares[b] = 0;
@@ -40,7 +42,8 @@ static Json *numbers(const double *values, size_t count)
     return array;
 }
 
-static bool profile_numeric(const NumericMap *map, const double *values, size_t rows, Json *column, Error *error)
+static bool profile_numeric(const NumericMap *map, const double *values, size_t rows, Json *column,
+                            Error *error)
 {
     double edges[NUMBER_BINS - 1] = {0}, shares[NUMBER_BINS + 1];
     double *present = malloc((rows + 1) * sizeof *present);
@@ -61,15 +64,20 @@ static bool profile_numeric(const NumericMap *map, const double *values, size_t 
     return true;
 }
 
-typedef struct Ranked { int64_t count; size_t key; } Ranked;
+typedef struct Ranked {
+    int64_t count;
+    size_t key;
+} Ranked;
 
 static int compare_ranked(const void *a, const void *b)
 {
     const Ranked *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : (x->key > y->key) - (x->key < y->key);
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
+                                : (x->key > y->key) - (x->key < y->key);
 }
 
-static bool profile_category(const CategoryMap *map, const int32_t *codes, size_t rows, Json *column, Error *error)
+static bool profile_category(const CategoryMap *map, const int32_t *codes, size_t rows, Json *column,
+                             Error *error)
 {
     size_t keys = map->codes.count;
     Ranked *ranked = calloc(keys + 1, sizeof *ranked);
@@ -112,12 +120,14 @@ bool histogram_profile(const Maps *maps, const ColumnSet *train, Json **ret_prof
     bool good = true;
     for (size_t i = 0; good && i < maps->numeric_count; i++) {
         Json *column = json_make_object();
-        good = profile_numeric(&maps->numeric[i], train->values + i * train->rows, train->rows, column, error);
+        good =
+            profile_numeric(&maps->numeric[i], train->values + i * train->rows, train->rows, column, error);
         json_add(columns, column);
     }
     for (size_t i = 0; good && i < maps->categorical_count; i++) {
         Json *column = json_make_object();
-        good = profile_category(&maps->categorical[i], train->codes + i * train->rows, train->rows, column, error);
+        good = profile_category(&maps->categorical[i], train->codes + i * train->rows, train->rows, column,
+                                error);
         json_add(columns, column);
     }
     json_put(profile, "columns", columns);
@@ -150,13 +160,15 @@ double histogram_drift_numeric(const Json *reference, const char *name, const do
 {
     const Json *column = reference_column(reference, name);
     double edges[NUMBER_BINS - 1], expected[NUMBER_BINS + 1], actual[NUMBER_BINS + 1];
-    if (!read_numbers(json_get(column, "edges"), edges, NUMBER_BINS - 1) || !read_numbers(json_get(column, "shares"), expected, NUMBER_BINS + 1))
+    if (!read_numbers(json_get(column, "edges"), edges, NUMBER_BINS - 1) ||
+        !read_numbers(json_get(column, "shares"), expected, NUMBER_BINS + 1))
         return NAN;
     number_shares(edges, NUMBER_BINS - 1, values, rows, actual);
     return stats_psi(expected, actual, NUMBER_BINS + 1);
 }
 
-double histogram_drift_category(const Json *reference, const CategoryMap *map, const int32_t *codes, size_t rows)
+double histogram_drift_category(const Json *reference, const CategoryMap *map, const int32_t *codes,
+                                size_t rows)
 {
     const Json *column = reference_column(reference, map->name), *names = json_get(column, "values");
     size_t kept = json_count(names);
@@ -211,7 +223,8 @@ Json *histogram_changes(const Json *reference, const Maps *maps)
         for (size_t c = 0; c < maps->categorical_count; c++)
             found |= text_equal(maps->categorical[c].name, name);
         if (!found)
-            note_change(changes, name, json_text_or(json_get(json_at(columns, i), "role"), "there"), "absent");
+            note_change(changes, name, json_text_or(json_get(json_at(columns, i), "role"), "there"),
+                        "absent");
     }
     return changes;
 }

@@ -1,4 +1,5 @@
-// input_internal - what the files of this module share: CSV fields, source files, schema, dataset, maps, row decoding.
+// input_internal - what the files of this module share: CSV fields, source files, schema, dataset, maps, row
+// decoding.
 #ifndef FEDGATE_INPUT_INTERNAL_H
 #define FEDGATE_INPUT_INTERNAL_H
 
@@ -7,78 +8,106 @@
 #include <sys/stat.h>
 
 enum {
-    RECORD_MAX = 1 << 20,        // longest record, bytes: an unclosed quote cannot swallow a file
+    RECORD_MAX = 1 << 20,   // longest record, bytes: an unclosed quote cannot swallow a file
     COLUMNS_MAX = 4096,
     CLASSES_MAX = 10000,
-    BAD_PLACES = 20,             // bad rows named in the description
+    BAD_PLACES = 20,   // bad rows named in the description
 };
 
 // -- csv.c
-typedef struct CsvFormat { char delimiter; bool trim; } CsvFormat;
-typedef struct Field { const char *text; uint32_t length; bool quoted; } Field;
+typedef struct CsvFormat {
+    char delimiter;
+    bool trim;
+} CsvFormat;
+typedef struct Field {
+    const char *text;
+    uint32_t length;
+    bool quoted;
+} Field;
 typedef enum CsvFault { CSV_FINE, CSV_OPEN_QUOTE, CSV_TEXT_AFTER_QUOTE, CSV_NUL_BYTE } CsvFault;
 const char *csv_fault_text(CsvFault fault);
-// Finds the end of the record at `bytes`. False: more bytes are needed (never when `last`). ret_record leaves out CR LF, ret_consumed has them.
-bool csv_next(const CsvFormat *format, const char *bytes, size_t available, bool last, size_t *ret_record, size_t *ret_consumed);
-// Cuts a record into fields; returns how many there are, filling at most `max`. scratch: at least `length` bytes, holds unescaped fields.
-size_t csv_split(const CsvFormat *format, const char *record, size_t length, Field *fields, size_t max, char *scratch, CsvFault *ret_fault);
+// Finds the end of the record at `bytes`. False: more bytes are needed (never when `last`). ret_record leaves
+// out CR LF, ret_consumed has them.
+bool csv_next(const CsvFormat *format, const char *bytes, size_t available, bool last, size_t *ret_record,
+              size_t *ret_consumed);
+// Cuts a record into fields; returns how many there are, filling at most `max`. scratch: at least `length`
+// bytes, holds unescaped fields.
+size_t csv_split(const CsvFormat *format, const char *record, size_t length, Field *fields, size_t max,
+                 char *scratch, CsvFault *ret_fault);
 
 // -- number.c: correctly rounded, locale-free; the whole field or false; "nan" and "inf" are not numbers
 bool number_parse(const char *text, size_t length, double *ret_value);
 
 // -- dictionary.c: byte strings to dense codes in order of arrival
 typedef struct Dictionary {
-    char **keys; uint32_t *lengths; int64_t *counts; uint64_t *hashes;
+    char **keys;
+    uint32_t *lengths;
+    int64_t *counts;
+    uint64_t *hashes;
     size_t count, capacity;
-    int32_t *slots; size_t slot_count;   // code or -1; a power of two
+    int32_t *slots;
+    size_t slot_count;   // code or -1; a power of two
 } Dictionary;
-WARN_UNUSED bool dictionary_add(Dictionary *dictionary, const char *text, size_t length, int64_t times, int32_t *ret_code);   // false: out of memory
-int32_t dictionary_find(const Dictionary *dictionary, const char *text, size_t length);                                     // -1 when absent
+WARN_UNUSED bool dictionary_add(Dictionary *dictionary, const char *text, size_t length, int64_t times,
+                                int32_t *ret_code);   // false: out of memory
+int32_t dictionary_find(const Dictionary *dictionary, const char *text, size_t length);   // -1 when absent
 void dictionary_done(Dictionary *dictionary);
-WARN_UNUSED bool dictionary_sorted(const Dictionary *from, int64_t least_count, Dictionary *ret_sorted);   // keys in byte order, rare ones left out
+WARN_UNUSED bool dictionary_sorted(const Dictionary *from, int64_t least_count,
+                                   Dictionary *ret_sorted);   // keys in byte order, rare ones left out
 
 // -- source.c: files opened once; read by pread through the same descriptors until the dataset is closed
 typedef struct SourceFile {
-    char *path, *name;       // name: without folder
+    char *path, *name;   // name: without folder
     bool test, gzip;
-    int fd;                  // of the plain bytes: the file itself, or the unnamed copy of an unpacked one
+    int fd;   // of the plain bytes: the file itself, or the unnamed copy of an unpacked one
     uint64_t stored_bytes, bytes;
-    char *memory;            // the plain bytes, when they fit into the share of input.host_memory; fd is then -1 for gzip
-    Digest digest;           // of the plain bytes
+    char *memory;   // the plain bytes, when they fit into the share of input.host_memory; fd is then -1 for
+                    // gzip
+    Digest digest;   // of the plain bytes
     struct timespec changed, modified;   // plain files only: at opening
     size_t first_row, rows;
 } SourceFile;
-// memory_left: the bytes are kept in memory when there are no more of them than this; charged to account "input.files".
-WARN_UNUSED bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger, SourceFile *ret_file, Error *error);
+// memory_left: the bytes are kept in memory when there are no more of them than this; charged to account
+// "input.files".
+WARN_UNUSED bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger,
+                             SourceFile *ret_file, Error *error);
 void source_done(SourceFile *file, Ledger *ledger);
 WARN_UNUSED bool source_read(const SourceFile *file, void *to, size_t length, uint64_t offset, Error *error);
 WARN_UNUSED bool source_same(const SourceFile *file, Error *error);
-uint64_t source_line(const SourceFile *file, uint64_t offset);   // 1-based line of the byte at offset; for messages
+uint64_t source_line(const SourceFile *file,
+                     uint64_t offset);   // 1-based line of the byte at offset; for messages
 
 // -- schema.c
 typedef enum ColumnRole { ROLE_NONE, ROLE_NUMERIC, ROLE_CATEGORICAL, ROLE_TARGET } ColumnRole;
 const char *role_name(ColumnRole role);
-typedef struct Missing { char *text; size_t length; } Missing;
+typedef struct Missing {
+    char *text;
+    size_t length;
+} Missing;
 typedef struct SchemaColumn {
     char *name;
     ColumnRole role;
     bool forbidden;
-    bool dropped;               // planted fault: every value reads as missing
-    Missing *missing; size_t missing_count;
+    bool dropped;   // planted fault: every value reads as missing
+    Missing *missing;
+    size_t missing_count;
 } SchemaColumn;
 typedef enum TaskKind { TASK_BINARY, TASK_MULTICLASS, TASK_REGRESSION } TaskKind;
 typedef struct Schema {
     CsvFormat format;
     TaskKind task;
-    SchemaColumn *columns; size_t count;
+    SchemaColumn *columns;
+    size_t count;
     size_t target, row_id, cutoff;   // SIZE_MAX: none
     char *cutoff_value;
-    Dictionary labels; int32_t *label_class;   // declared tokens; empty: the tokens are class numbers
-    int classes;                               // of the declared labels, or seen
+    Dictionary labels;
+    int32_t *label_class;   // declared tokens; empty: the tokens are class numbers
+    int classes;   // of the declared labels, or seen
 } Schema;
 WARN_UNUSED bool schema_format(const Config *config, CsvFormat *ret_format, Error *error);
 // header: fields of the first record, NULL when data.columns names them.
-WARN_UNUSED bool schema_make(const Config *config, const Field *header, size_t header_count, Schema *ret_schema, Error *error);
+WARN_UNUSED bool schema_make(const Config *config, const Field *header, size_t header_count,
+                             Schema *ret_schema, Error *error);
 void schema_done(Schema *schema);
 size_t schema_find(const Schema *schema, const char *name);   // SIZE_MAX when absent
 bool schema_missing(const SchemaColumn *column, const Field *field);
@@ -87,26 +116,38 @@ bool schema_label(const Schema *schema, const Field *field, double *ret_target);
 int schema_compare(const Field *a, const char *b, size_t b_length);   // numbers as numbers, else as text
 
 // -- dataset.c
-typedef struct RowEntry { uint64_t offset, id; uint32_t length, ordinal; } RowEntry;   // ordinal: number of the record, left-out ones counted too
-typedef struct BadPlace { size_t file; uint64_t line; char reason[160]; } BadPlace;
+typedef struct RowEntry {
+    uint64_t offset, id;
+    uint32_t length, ordinal;
+} RowEntry;   // ordinal: number of the record, left-out ones counted too
+typedef struct BadPlace {
+    size_t file;
+    uint64_t line;
+    char reason[160];
+} BadPlace;
 struct Dataset {
     Schema schema;
-    SourceFile *files; size_t file_count;
-    RowEntry *rows; size_t row_count, row_capacity;
-    uint32_t *split_rows[SPLIT_COUNT]; size_t split_count[SPLIT_COUNT];   // row numbers, ascending
+    SourceFile *files;
+    size_t file_count;
+    RowEntry *rows;
+    size_t row_count, row_capacity;
+    uint32_t *split_rows[SPLIT_COUNT];
+    size_t split_count[SPLIT_COUNT];   // row numbers, ascending
     int64_t bad, bad_allowed, after_cutoff;
     BadPlace places[BAD_PLACES];
     size_t longest_record;
     bool has_header;
-    char **forbidden; size_t forbidden_count;
+    char **forbidden;
+    size_t forbidden_count;
     int64_t host_cap_bytes, files_cap, memory_bytes;   // memory_bytes: of files kept in memory
-    int64_t storage_bytes, storage_ns;                 // read at opening
+    int64_t storage_bytes, storage_ns;   // read at opening
     Ledger *ledger;
     Clock *clock;
 };
 const SourceFile *dataset_file_of(const Dataset *dataset, size_t row);
 // Raises ERROR_DATA "file 'x', line n: <text>" for a row.
-bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const char *format, ...) PRINTF_LIKE(4, 5);
+bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const char *format, ...)
+    PRINTF_LIKE(4, 5);
 
 // -- scan.c: index of every good row; bad rows counted against the tolerance
 WARN_UNUSED bool scan_files(Dataset *dataset, const Config *config, Error *error);
@@ -117,48 +158,63 @@ WARN_UNUSED bool split_rows(Dataset *dataset, const Config *config, Error *error
 // -- reader.c: rows to parsed fields. One per thread.
 typedef struct RowReader {
     const Dataset *dataset;
-    char *buffer; size_t capacity;    // bytes of the rows read last
-    size_t *place;                    // [row_capacity] where each row begins in the buffer, or in its file when that is in memory
+    char *buffer;
+    size_t capacity;   // bytes of the rows read last
+    size_t
+        *place;   // [row_capacity] where each row begins in the buffer, or in its file when that is in memory
     size_t row_capacity;
-    Field *fields;                    // [columns] of the row split last
+    Field *fields;   // [columns] of the row split last
     char *scratch;
     int64_t read_bytes, reads;
 } RowReader;
 WARN_UNUSED bool reader_init(RowReader *reader, const Dataset *dataset, size_t rows_at_once, Error *error);
 void reader_done(RowReader *reader);
-WARN_UNUSED bool reader_fetch(RowReader *reader, const uint32_t *rows, size_t count, Error *error);   // count <= rows_at_once
-WARN_UNUSED bool reader_split(RowReader *reader, const uint32_t *rows, size_t at, Error *error);       // fields of the row fetched as number `at`
+WARN_UNUSED bool reader_fetch(RowReader *reader, const uint32_t *rows, size_t count,
+                              Error *error);   // count <= rows_at_once
+WARN_UNUSED bool reader_split(RowReader *reader, const uint32_t *rows, size_t at,
+                              Error *error);   // fields of the row fetched as number `at`
 // Calls `visit` for each row of a split in row order with reader->fields set.
-typedef bool (*RowVisit)(void *context, const RowReader *reader, size_t at_in_split, size_t row, Error *error);
-WARN_UNUSED bool reader_visit(const Dataset *dataset, Split split, RowVisit visit, void *context, Error *error);
+typedef bool (*RowVisit)(void *context, const RowReader *reader, size_t at_in_split, size_t row,
+                         Error *error);
+WARN_UNUSED bool reader_visit(const Dataset *dataset, Split split, RowVisit visit, void *context,
+                              Error *error);
 
 // -- maps.c
 typedef enum TransformKind { TRANSFORM_STANDARD, TRANSFORM_QUANTILE } TransformKind;
 typedef struct NumericMap {
     char *name;
     double mean, deviation, median, low, high;   // of the training values that are not missing
-    bool constant, flag;                         // flag: an input that says "missing" follows the numeric ones
-    // Quantile: distinct values ascending; normal quantile of the middle, first and last rank of each (the same but for ties).
-    size_t knots; double *knot, *normal, *first, *last;
+    bool constant, flag;   // flag: an input that says "missing" follows the numeric ones
+    // Quantile: distinct values ascending; normal quantile of the middle, first and last rank of each (the
+    // same but for ties).
+    size_t knots;
+    double *knot, *normal, *first, *last;
 } NumericMap;
-typedef struct CategoryMap { char *name; Dictionary codes; } CategoryMap;   // code of a key = its index + 1
+typedef struct CategoryMap {
+    char *name;
+    Dictionary codes;
+} CategoryMap;   // code of a key = its index + 1
 struct Maps {
     TaskKind task;
     TransformKind transform;
-    NumericMap *numeric; size_t numeric_count, flag_count;
-    CategoryMap *categorical; size_t categorical_count;
+    NumericMap *numeric;
+    size_t numeric_count, flag_count;
+    CategoryMap *categorical;
+    size_t categorical_count;
     double target_mean, target_deviation;
 };
 double numeric_apply(const NumericMap *map, TransformKind transform, double value);   // value is finite
 
 // -- decode.c: maps bound to the columns of a dataset
 typedef struct RowDecoder {
-    const Dataset *dataset; const Maps *maps;
+    const Dataset *dataset;
+    const Maps *maps;
     size_t *numeric_field, *category_field;
 } RowDecoder;
 WARN_UNUSED bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps, Error *error);
 void decoder_done(RowDecoder *decoder);
 // x [numeric inputs], codes [categorical]; target as in Table.
-WARN_UNUSED bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, float *x, int32_t *codes, double *ret_target, Error *error);
+WARN_UNUSED bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, float *x,
+                             int32_t *codes, double *ret_target, Error *error);
 
 #endif

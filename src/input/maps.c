@@ -1,4 +1,5 @@
-// maps - what is learnt from training rows and nothing else: scales, quantiles, medians, categories, target scale.
+// maps - what is learnt from training rows and nothing else: scales, quantiles, medians, categories, target
+// scale.
 #include "input_internal.h"
 
 #include <fedgate/stats.h>
@@ -11,9 +12,9 @@ typedef struct Fit {
     const Dataset *dataset;
     size_t rows;
     size_t *numeric_field, *category_field;
-    double *values;           // [numeric][rows], NaN where missing
-    double *target;           // [rows]
-    Dictionary *seen;         // [categorical]
+    double *values;   // [numeric][rows], NaN where missing
+    double *target;   // [rows]
+    Dictionary *seen;   // [categorical]
     size_t numeric, categorical;
 } Fit;
 
@@ -30,18 +31,21 @@ static bool fit_row(void *context, const RowReader *reader, size_t at, size_t ro
     for (size_t i = 0; i < fit->numeric; i++) {
         const Field *field = &reader->fields[fit->numeric_field[i]];
         double value;
-        if (schema_missing(&schema->columns[fit->numeric_field[i]], field) || !number_parse(field->text, field->length, &value))
+        if (schema_missing(&schema->columns[fit->numeric_field[i]], field) ||
+            !number_parse(field->text, field->length, &value))
             value = NAN;
         fit->values[i * fit->rows + at] = value;
     }
     for (size_t i = 0; i < fit->categorical; i++) {
         const Field *field = &reader->fields[fit->category_field[i]];
         int32_t code;
-        if (!schema_missing(&schema->columns[fit->category_field[i]], field) && !dictionary_add(&fit->seen[i], field->text, field->length, 1, &code))
+        if (!schema_missing(&schema->columns[fit->category_field[i]], field) &&
+            !dictionary_add(&fit->seen[i], field->text, field->length, 1, &code))
             return out_of_memory(error);
     }
     return schema_label(schema, &reader->fields[schema->target], &fit->target[at])
-               ? true : dataset_fail_row(fit->dataset, row, error, "target changed since the file was opened");
+               ? true
+               : dataset_fail_row(fit->dataset, row, error, "target changed since the file was opened");
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -64,9 +68,9 @@ static double rank_normal(double rank, size_t steps)
     return stats_normal_quantile(share < edge ? edge : share > 1 - edge ? 1 - edge : share);
 }
 
-// Knots at equal steps of the sorted values; a value that covers several knots stands once, at the middle of its ranks, so that a
-// column of mostly zeros maps them to where most of them are; what lies just above it begins at the last of its ranks. Ends stay half a
-// step inside 0 and 1.
+// Knots at equal steps of the sorted values; a value that covers several knots stands once, at the middle of
+// its ranks, so that a column of mostly zeros maps them to where most of them are; what lies just above it
+// begins at the last of its ranks. Ends stay half a step inside 0 and 1.
 static bool fit_quantiles(NumericMap *map, const double *sorted, size_t n, size_t wanted, Error *error)
 {
     size_t steps = (wanted < n ? wanted : n) - 1;
@@ -90,7 +94,8 @@ static bool fit_quantiles(NumericMap *map, const double *sorted, size_t n, size_
     return true;
 }
 
-static bool fit_numeric(NumericMap *map, double *values, size_t rows, TransformKind transform, size_t quantiles, Error *error)
+static bool fit_numeric(NumericMap *map, double *values, size_t rows, TransformKind transform,
+                        size_t quantiles, Error *error)
 {
     size_t n = 0;
     for (size_t i = 0; i < rows; i++)
@@ -149,7 +154,8 @@ static bool fit_prepare(Fit *fit, Maps *maps, const Dataset *dataset, const Conf
     fit->values = calloc(fit->numeric * fit->rows + 1, sizeof *fit->values);
     fit->target = calloc(fit->rows + 1, sizeof *fit->target);
     fit->seen = calloc(fit->categorical + 1, sizeof *fit->seen);
-    if (!maps->numeric || !maps->categorical || !fit->numeric_field || !fit->category_field || !fit->values || !fit->target || !fit->seen)
+    if (!maps->numeric || !maps->categorical || !fit->numeric_field || !fit->category_field || !fit->values ||
+        !fit->target || !fit->seen)
         return out_of_memory(error);
     for (; maps->numeric_count < fit->numeric; maps->numeric_count++) {
         const char *name = config_list_text(config, "data.numeric", maps->numeric_count);
@@ -172,12 +178,14 @@ static bool fit_all(Fit *fit, Maps *maps, const Config *config, Error *error)
         return false;
     size_t quantiles = (size_t)config_integer(config, "data.quantiles");
     for (size_t i = 0; i < fit->numeric; i++) {
-        if (!fit_numeric(&maps->numeric[i], fit->values + i * fit->rows, fit->rows, maps->transform, quantiles, error))
+        if (!fit_numeric(&maps->numeric[i], fit->values + i * fit->rows, fit->rows, maps->transform,
+                         quantiles, error))
             return false;
         maps->flag_count += maps->numeric[i].flag;
     }
     for (size_t i = 0; i < fit->categorical; i++)
-        if (!dictionary_sorted(&fit->seen[i], config_integer(config, "data.rare"), &maps->categorical[i].codes))
+        if (!dictionary_sorted(&fit->seen[i], config_integer(config, "data.rare"),
+                               &maps->categorical[i].codes))
             return out_of_memory(error);
     maps->target_deviation = 1;
     if (maps->task != TASK_REGRESSION)
@@ -198,9 +206,12 @@ Maps *maps_fit(const Dataset *dataset, const Config *config, Error *error)
         return NULL;
     }
     maps->task = dataset->schema.task;
-    maps->transform = text_equal(config_text(config, "data.transform"), "quantile-normal") ? TRANSFORM_QUANTILE : TRANSFORM_STANDARD;
+    maps->transform = text_equal(config_text(config, "data.transform"), "quantile-normal")
+                          ? TRANSFORM_QUANTILE
+                          : TRANSFORM_STANDARD;
     Fit fit = {0};
-    int64_t bytes = (int64_t)((config_list_count(config, "data.numeric") + 1) * dataset_rows(dataset, SPLIT_TRAIN) * sizeof(double));
+    int64_t bytes = (int64_t)((config_list_count(config, "data.numeric") + 1) *
+                              dataset_rows(dataset, SPLIT_TRAIN) * sizeof(double));
     bool good = ledger_charge(dataset->ledger, LEDGER_HOST, "input.fit", bytes, error);
     if (good) {
         good = fit_prepare(&fit, maps, dataset, config, error) && fit_all(&fit, maps, config, error);
@@ -239,11 +250,20 @@ void maps_free(Maps *maps)
     free(maps);
 }
 
-size_t maps_numeric(const Maps *maps) { return maps->numeric_count + maps->flag_count; }
+size_t maps_numeric(const Maps *maps)
+{
+    return maps->numeric_count + maps->flag_count;
+}
 
-size_t maps_categorical(const Maps *maps) { return maps->categorical_count; }
+size_t maps_categorical(const Maps *maps)
+{
+    return maps->categorical_count;
+}
 
-int64_t maps_cardinality(const Maps *maps, size_t column) { return (int64_t)maps->categorical[column].codes.count + 1; }
+int64_t maps_cardinality(const Maps *maps, size_t column)
+{
+    return (int64_t)maps->categorical[column].codes.count + 1;
+}
 
 void maps_target(const Maps *maps, double *ret_mean, double *ret_deviation)
 {

@@ -1,7 +1,8 @@
-// maps_json - maps as they are sealed in a release, "fedgate.maps/1": what is read back is what was written, to the bit.
+// maps_json - maps as they are sealed in a release, "fedgate.maps/1": what is read back is what was written,
+// to the bit.
 //
-// A category is a text, or {"hex": "..."} when its bytes are not plain UTF-8 text. The number in the schema rises when a member is removed
-// or gets another meaning, not when one is added.
+// A category is a text, or {"hex": "..."} when its bytes are not plain UTF-8 text. The number in the schema
+// rises when a member is removed or gets another meaning, not when one is added.
 #include "input_internal.h"
 
 #include <fedgate/text.h>
@@ -12,8 +13,10 @@
 static const char schema_text[] = "fedgate.maps/1";
 enum { CATEGORY_MAX = RECORD_MAX };
 
-static const char *const task_names[] = {[TASK_BINARY] = "binary", [TASK_MULTICLASS] = "multiclass", [TASK_REGRESSION] = "regression"};
-static const char *const transform_names[] = {[TRANSFORM_STANDARD] = "standard", [TRANSFORM_QUANTILE] = "quantile-normal"};
+static const char *const task_names[] = {
+    [TASK_BINARY] = "binary", [TASK_MULTICLASS] = "multiclass", [TASK_REGRESSION] = "regression"};
+static const char *const transform_names[] = {
+    [TRANSFORM_STANDARD] = "standard", [TRANSFORM_QUANTILE] = "quantile-normal"};
 
 static Json *numbers_to_json(const double *values, size_t count)
 {
@@ -57,7 +60,8 @@ static Json *category_to_json(const char *text, size_t length)
 
 Json *maps_to_json(const Maps *maps)
 {
-    Json *json = json_make_object(), *numeric = json_make_array(), *categorical = json_make_array(), *target = json_make_object();
+    Json *json = json_make_object(), *numeric = json_make_array(), *categorical = json_make_array(),
+         *target = json_make_object();
     json_put_text(json, "schema", schema_text);
     json_put_text(json, "task", task_names[maps->task]);
     json_put_text(json, "transform", transform_names[maps->transform]);
@@ -94,7 +98,8 @@ Json *maps_to_json(const Maps *maps)
     return json;
 }
 
-static bool choose(const Json *json, const char *key, const char *const *names, size_t count, int *ret_index, Error *error)
+static bool choose(const Json *json, const char *key, const char *const *names, size_t count, int *ret_index,
+                   Error *error)
 {
     const char *name;
     if (!json_get_text(json, key, &name, error))
@@ -128,8 +133,10 @@ static bool knots_from_json(const Json *row, NumericMap *map, TransformKind tran
     const Json *knots = json_get(row, "knots"), *normal = json_get(row, "normal");
     size_t count = json_count(knots);
     bool needed = transform == TRANSFORM_QUANTILE && !map->constant;
-    if (!json_is_array(knots) || !json_is_array(normal) || json_count(normal) != count || (needed && count < 2))
-        return FAIL(error, ERROR_DATA, 0, "column '%s' has no matching lists of knots and normal values", map->name);
+    if (!json_is_array(knots) || !json_is_array(normal) || json_count(normal) != count ||
+        (needed && count < 2))
+        return FAIL(error, ERROR_DATA, 0, "column '%s' has no matching lists of knots and normal values",
+                    map->name);
     map->knot = calloc(count + 1, sizeof *map->knot);
     map->normal = calloc(count + 1, sizeof *map->normal);
     map->first = calloc(count + 1, sizeof *map->first);
@@ -140,16 +147,20 @@ static bool knots_from_json(const Json *row, NumericMap *map, TransformKind tran
     for (size_t i = 0; i < count; i++) {
         map->knot[i] = json_number_or(json_at(knots, i), NAN);
         map->normal[i] = map->first[i] = map->last[i] = json_number_or(json_at(normal, i), NAN);
-        if (!isfinite(map->knot[i]) || !isfinite(map->normal[i]) || (i > 0 && !(map->knot[i] > map->knot[i - 1])))
-            return FAIL(error, ERROR_DATA, 0, "column '%s' has a knot out of order or not finite, at %zu", map->name, i);
+        if (!isfinite(map->knot[i]) || !isfinite(map->normal[i]) ||
+            (i > 0 && !(map->knot[i] > map->knot[i - 1])))
+            return FAIL(error, ERROR_DATA, 0, "column '%s' has a knot out of order or not finite, at %zu",
+                        map->name, i);
     }
     const Json *ties = json_get(row, "ties");
     for (size_t t = 0; t < json_count(ties); t++) {
         const Json *tie = json_at(ties, t);
         int64_t at = json_integer_or(json_at(tie, 0), -1);
         double first = json_number_or(json_at(tie, 1), NAN), last = json_number_or(json_at(tie, 2), NAN);
-        if (at < 0 || at >= (int64_t)count || !(first <= map->normal[at] && map->normal[at] <= last && isfinite(first) && isfinite(last)))
-            return FAIL(error, ERROR_DATA, 0, "column '%s' has a tie that does not enclose its knot, at %zu", map->name, t);
+        if (at < 0 || at >= (int64_t)count ||
+            !(first <= map->normal[at] && map->normal[at] <= last && isfinite(first) && isfinite(last)))
+            return FAIL(error, ERROR_DATA, 0, "column '%s' has a tie that does not enclose its knot, at %zu",
+                        map->name, t);
         map->first[at] = first;
         map->last[at] = last;
     }
@@ -158,10 +169,13 @@ static bool knots_from_json(const Json *row, NumericMap *map, TransformKind tran
 
 static bool numeric_from_json(const Json *row, NumericMap *map, TransformKind transform, Error *error)
 {
-    if (!name_from_json(row, &map->name, error) || !finite_from_json(row, "mean", &map->mean, error)
-        || !finite_from_json(row, "deviation", &map->deviation, error) || !finite_from_json(row, "median", &map->median, error)
-        || !finite_from_json(row, "low", &map->low, error) || !finite_from_json(row, "high", &map->high, error)
-        || !json_get_bool(row, "constant", &map->constant, error) || !json_get_bool(row, "missing_flag", &map->flag, error))
+    if (!name_from_json(row, &map->name, error) || !finite_from_json(row, "mean", &map->mean, error) ||
+        !finite_from_json(row, "deviation", &map->deviation, error) ||
+        !finite_from_json(row, "median", &map->median, error) ||
+        !finite_from_json(row, "low", &map->low, error) ||
+        !finite_from_json(row, "high", &map->high, error) ||
+        !json_get_bool(row, "constant", &map->constant, error) ||
+        !json_get_bool(row, "missing_flag", &map->flag, error))
         return false;
     if (!map->constant && !(map->deviation > 0))
         return FAIL(error, ERROR_DATA, 0, "column '%s' has deviation %g", map->name, map->deviation);
@@ -208,14 +222,18 @@ static bool fill_from_json(Maps *maps, const Json *json, Error *error)
     if (!json_get_text(json, "schema", &schema, error))
         return false;
     if (!text_equal(schema, schema_text))
-        return FAIL(error, ERROR_DATA, 0, "maps have schema '%s', this program reads '%s'", schema, schema_text);
-    if (!choose(json, "task", task_names, sizeof task_names / sizeof task_names[0], &task, error)
-        || !choose(json, "transform", transform_names, sizeof transform_names / sizeof transform_names[0], &transform, error))
+        return FAIL(error, ERROR_DATA, 0, "maps have schema '%s', this program reads '%s'", schema,
+                    schema_text);
+    if (!choose(json, "task", task_names, sizeof task_names / sizeof task_names[0], &task, error) ||
+        !choose(json, "transform", transform_names, sizeof transform_names / sizeof transform_names[0],
+                &transform, error))
         return false;
     maps->task = (TaskKind)task;
     maps->transform = (TransformKind)transform;
-    const Json *numeric = json_get(json, "numeric"), *categorical = json_get(json, "categorical"), *target = json_get(json, "target");
-    if (!finite_from_json(target, "mean", &maps->target_mean, error) || !finite_from_json(target, "deviation", &maps->target_deviation, error))
+    const Json *numeric = json_get(json, "numeric"), *categorical = json_get(json, "categorical"),
+               *target = json_get(json, "target");
+    if (!finite_from_json(target, "mean", &maps->target_mean, error) ||
+        !finite_from_json(target, "deviation", &maps->target_deviation, error))
         return false;
     maps->numeric = calloc(json_count(numeric) + 1, sizeof *maps->numeric);
     maps->categorical = calloc(json_count(categorical) + 1, sizeof *maps->categorical);

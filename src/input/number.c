@@ -1,7 +1,8 @@
 // number - decimal text to the nearest double without locale, fast where it is safe.
 //
-// Up to 19 digits with a small power of ten are exact in two roundings at most one of which rounds (Clinger 1990); everything else goes the
-// slow way through base. Blanks, hex, "nan", "inf" and overflow are not numbers.
+// Up to 19 digits with a small power of ten are exact in two roundings at most one of which rounds (Clinger
+// 1990); everything else goes the slow way through base. Blanks, hex, "nan", "inf" and overflow are not
+// numbers.
 #include "input_internal.h"
 
 #include <fedgate/text.h>

@@ -1,8 +1,8 @@
 // profile - what tonight's data looks like, as evidence for the judge `input`: nothing is decided here.
 //
-// Learnt from training rows, compared on validation and test rows: unseen categories, values outside the training range, and how well
-// one column alone tells the classes apart (numbers by rank on training rows; categories by their training rate on the other rows, so that an
-// identifier does not look like a leak).
+// Learnt from training rows, compared on validation and test rows: unseen categories, values outside the
+// training range, and how well one column alone tells the classes apart (numbers by rank on training rows;
+// categories by their training rate on the other rows, so that an identifier does not look like a leak).
 #include "profile_internal.h"
 
 #include <fedgate/stats.h>
@@ -10,7 +10,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct ColumnFill { ColumnSet *set; const Maps *maps; const RowDecoder *decoder; } ColumnFill;
+typedef struct ColumnFill {
+    ColumnSet *set;
+    const Maps *maps;
+    const RowDecoder *decoder;
+} ColumnFill;
 
 static bool fill_row(void *context, const RowReader *reader, size_t at, size_t row, Error *error)
 {
@@ -20,24 +24,30 @@ static bool fill_row(void *context, const RowReader *reader, size_t at, size_t r
     for (size_t i = 0; i < fill->maps->numeric_count; i++) {
         size_t field = fill->decoder->numeric_field[i];
         double value;
-        bool there = !schema_missing(&schema->columns[field], &reader->fields[field])
-                     && number_parse(reader->fields[field].text, reader->fields[field].length, &value);
+        bool there = !schema_missing(&schema->columns[field], &reader->fields[field]) &&
+                     number_parse(reader->fields[field].text, reader->fields[field].length, &value);
         set->values[i * set->rows + at] = there ? value : NAN;
     }
     for (size_t i = 0; i < fill->maps->categorical_count; i++) {
         size_t field = fill->decoder->category_field[i];
-        set->codes[i * set->rows + at] = schema_missing(&schema->columns[field], &reader->fields[field])
-                                             ? CODE_MISSING
-                                             : dictionary_find(&fill->maps->categorical[i].codes, reader->fields[field].text, reader->fields[field].length) + 1;
+        set->codes[i * set->rows + at] =
+            schema_missing(&schema->columns[field], &reader->fields[field])
+                ? CODE_MISSING
+                : dictionary_find(&fill->maps->categorical[i].codes, reader->fields[field].text,
+                                  reader->fields[field].length) +
+                      1;
     }
     return schema_label(schema, &reader->fields[schema->target], &set->target[at])
-               ? true : dataset_fail_row(reader->dataset, row, error, "target changed since the file was opened");
+               ? true
+               : dataset_fail_row(reader->dataset, row, error, "target changed since the file was opened");
 }
 
 bool columns_read(const Dataset *dataset, const Maps *maps, Split split, ColumnSet *ret_set, Error *error)
 {
     ColumnSet set = {.rows = dataset_rows(dataset, split), .ledger = dataset->ledger};
-    set.bytes = (int64_t)(set.rows * (sizeof(double) * (maps->numeric_count + 1) + sizeof(int32_t) * maps->categorical_count) + sizeof(double));
+    set.bytes = (int64_t)(set.rows * (sizeof(double) * (maps->numeric_count + 1) +
+                                      sizeof(int32_t) * maps->categorical_count) +
+                          sizeof(double));
     RowDecoder decoder;
     if (!decoder_init(&decoder, dataset, maps, error))
         return false;
@@ -69,8 +79,8 @@ typedef struct Profile {
     const Maps *maps;
     const Json *reference;
     ColumnSet set[SPLIT_COUNT];
-    double *score, *label;    // scratch, as long as all rows
-    double *sum, *count;      // scratch, as long as the largest dictionary and its two other codes
+    double *score, *label;   // scratch, as long as all rows
+    double *sum, *count;   // scratch, as long as the largest dictionary and its two other codes
 } Profile;
 
 static void put_finite(Json *object, const char *key, double value)
@@ -84,10 +94,12 @@ static double either_way(double auc)
     return auc < 0.5 ? 1 - auc : auc;
 }
 
-// The larger share of the training rows and of the others, so that a column that vanishes in the test rows shows.
+// The larger share of the training rows and of the others, so that a column that vanishes in the test rows
+// shows.
 static double worse_share(size_t train, size_t train_rows, size_t other, size_t other_rows)
 {
-    double a = train_rows > 0 ? (double)train / (double)train_rows : 0, b = other_rows > 0 ? (double)other / (double)other_rows : 0;
+    double a = train_rows > 0 ? (double)train / (double)train_rows : 0,
+           b = other_rows > 0 ? (double)other / (double)other_rows : 0;
     return a > b ? a : b;
 }
 
@@ -120,7 +132,8 @@ static Json *numeric_row(const Profile *profile, size_t at)
             bool gone = isnan(values[i]);
             missing[s != SPLIT_TRAIN] += gone;
             present += s != SPLIT_TRAIN && !gone;
-            outside += s != SPLIT_TRAIN && !gone && !(values[i] >= map->low - slack && values[i] <= map->high + slack);
+            outside += s != SPLIT_TRAIN && !gone &&
+                       !(values[i] >= map->low - slack && values[i] <= map->high + slack);
         }
     }
     const ColumnSet *train = &profile->set[SPLIT_TRAIN];
@@ -128,14 +141,16 @@ static Json *numeric_row(const Profile *profile, size_t at)
     Json *row = json_make_object();
     json_put_text(row, "name", map->name);
     json_put_text(row, "role", role_name(ROLE_NUMERIC));
-    json_put_number(row, "missing_ratio", worse_share(missing[0], train->rows, missing[1], other_rows(profile)));
+    json_put_number(row, "missing_ratio",
+                    worse_share(missing[0], train->rows, missing[1], other_rows(profile)));
     json_put_number(row, "unseen_ratio", 0);
     json_put_number(row, "outside_ratio", present > 0 ? (double)outside / (double)present : 0);
     json_put_bool(row, "constant", map->constant);
     if (profile->maps->task == TASK_BINARY)
         put_finite(row, "single_auc", numeric_auc(profile, values));
     if (profile->reference)
-        put_finite(row, "drift_psi", histogram_drift_numeric(profile->reference, map->name, values, train->rows));
+        put_finite(row, "drift_psi",
+                   histogram_drift_numeric(profile->reference, map->name, values, train->rows));
     json_put_number(row, "min", map->low);
     json_put_number(row, "max", map->high);
     json_put_number(row, "mean", map->mean);
@@ -184,14 +199,18 @@ static Json *category_row(const Profile *profile, size_t at)
     Json *row = json_make_object();
     json_put_text(row, "name", map->name);
     json_put_text(row, "role", role_name(ROLE_CATEGORICAL));
-    json_put_number(row, "missing_ratio", worse_share(missing[0], train->rows, missing[1], other_rows(profile)));
-    json_put_number(row, "unseen_ratio", other_rows(profile) > 0 ? (double)unseen / (double)other_rows(profile) : 0);
+    json_put_number(row, "missing_ratio",
+                    worse_share(missing[0], train->rows, missing[1], other_rows(profile)));
+    json_put_number(row, "unseen_ratio",
+                    other_rows(profile) > 0 ? (double)unseen / (double)other_rows(profile) : 0);
     json_put_number(row, "outside_ratio", 0);
     json_put_bool(row, "constant", map->codes.count + (missing[0] > 0) < 2);
     if (profile->maps->task == TASK_BINARY)
         put_finite(row, "single_auc", category_auc(profile, at));
     if (profile->reference)
-        put_finite(row, "drift_psi", histogram_drift_category(profile->reference, map, train->codes + at * train->rows, train->rows));
+        put_finite(
+            row, "drift_psi",
+            histogram_drift_category(profile->reference, map, train->codes + at * train->rows, train->rows));
     json_put_integer(row, "categories", (int64_t)map->codes.count);
     return row;
 }
@@ -209,10 +228,12 @@ static Json *forbidden_used(const Dataset *dataset)
 
 static Json *make_evidence(const Dataset *dataset, const Profile *profile)
 {
-    Json *evidence = json_make_object(), *rows = json_make_object(), *columns = json_make_array(), *target = json_make_object();
+    Json *evidence = json_make_object(), *rows = json_make_object(), *columns = json_make_array(),
+         *target = json_make_object();
     for (int s = 0; s < SPLIT_COUNT; s++) {
         json_put_integer(rows, split_name((Split)s), (int64_t)profile->set[s].rows);
-        json_put_number(target, split_name((Split)s), stats_mean(profile->set[s].target, profile->set[s].rows));
+        json_put_number(target, split_name((Split)s),
+                        stats_mean(profile->set[s].target, profile->set[s].rows));
     }
     json_put_integer(rows, "after_cutoff", dataset->after_cutoff);
     json_put_integer(rows, "bad", dataset->bad);
@@ -229,11 +250,14 @@ static Json *make_evidence(const Dataset *dataset, const Profile *profile)
     return evidence;
 }
 
-bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config, const Json *reference_profile_or_null, Json **ret_evidence,
-                     Json **ret_profile, Error *error)
+bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config,
+                     const Json *reference_profile_or_null, Json **ret_evidence, Json **ret_profile,
+                     Error *error)
 {
     (void)config;
-    Profile profile = {.maps = maps, .reference = json_is_object(reference_profile_or_null) ? reference_profile_or_null : NULL};
+    Profile profile = {.maps = maps,
+                       .reference =
+                           json_is_object(reference_profile_or_null) ? reference_profile_or_null : NULL};
     size_t rows = 0, codes = 0;
     bool good = true;
     for (size_t i = 0; i < maps->categorical_count; i++)

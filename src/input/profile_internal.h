@@ -8,20 +8,25 @@ enum { CODE_MISSING = -1 };   // beside 0, the unknown slot
 
 typedef struct ColumnSet {
     size_t rows;
-    double *values;     // [numeric][rows], NaN where missing
-    int32_t *codes;     // [categorical][rows], CODE_MISSING where missing
-    double *target;     // [rows]
-    Ledger *ledger; int64_t bytes;
+    double *values;   // [numeric][rows], NaN where missing
+    int32_t *codes;   // [categorical][rows], CODE_MISSING where missing
+    double *target;   // [rows]
+    Ledger *ledger;
+    int64_t bytes;
 } ColumnSet;
-WARN_UNUSED bool columns_read(const Dataset *dataset, const Maps *maps, Split split, ColumnSet *ret_set, Error *error);
+WARN_UNUSED bool columns_read(const Dataset *dataset, const Maps *maps, Split split, ColumnSet *ret_set,
+                              Error *error);
 void columns_done(ColumnSet *set);
 
-// Training rows as {schema, rows, columns [{name, role, edges[], shares[]} or {name, role, values[], shares[]}]}: shares of the bins, then
-// of everything else (categories only), then of missing.
-WARN_UNUSED bool histogram_profile(const Maps *maps, const ColumnSet *train, Json **ret_profile, Error *error);
-// Population stability index of a column against a reference profile; NaN when the reference has no such column of this role.
+// Training rows as {schema, rows, columns [{name, role, edges[], shares[]} or {name, role, values[],
+// shares[]}]}: shares of the bins, then of everything else (categories only), then of missing.
+WARN_UNUSED bool histogram_profile(const Maps *maps, const ColumnSet *train, Json **ret_profile,
+                                   Error *error);
+// Population stability index of a column against a reference profile; NaN when the reference has no such
+// column of this role.
 double histogram_drift_numeric(const Json *reference, const char *name, const double *values, size_t rows);
-double histogram_drift_category(const Json *reference, const CategoryMap *map, const int32_t *codes, size_t rows);
+double histogram_drift_category(const Json *reference, const CategoryMap *map, const int32_t *codes,
+                                size_t rows);
 // Texts on columns that came, went or changed their role since the reference.
 Json *histogram_changes(const Json *reference, const Maps *maps);
 

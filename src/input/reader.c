@@ -1,11 +1,12 @@
-// reader - rows to fields: from the file's bytes in memory, else by positioned reads, neighbours in one. One reader per thread.
+// reader - rows to fields: from the file's bytes in memory, else by positioned reads, neighbours in one. One
+// reader per thread.
 #include "input_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    VISIT_ROWS = 4096,       // rows read at once when a whole split is visited
+    VISIT_ROWS = 4096,   // rows read at once when a whole split is visited
     GAP_BYTES = 16 * 1024,   // bytes that may lie between two rows of one read
     READ_BYTES = 1 << 20,
 };
@@ -32,7 +33,8 @@ void reader_done(RowReader *reader)
 }
 
 // Rows from `first` on that lie close together in one file; their bytes are [ret_begin, ret_end).
-static size_t group_end(const RowReader *reader, const uint32_t *rows, size_t first, size_t count, uint64_t *ret_begin, uint64_t *ret_end)
+static size_t group_end(const RowReader *reader, const uint32_t *rows, size_t first, size_t count,
+                        uint64_t *ret_begin, uint64_t *ret_end)
 {
     const Dataset *dataset = reader->dataset;
     const SourceFile *file = dataset_file_of(dataset, rows[first]);
@@ -42,8 +44,9 @@ static size_t group_end(const RowReader *reader, const uint32_t *rows, size_t fi
     size_t next = first + 1;
     for (; next < count; next++) {
         entry = &dataset->rows[rows[next]];
-        if (rows[next] < file->first_row || rows[next] >= file->first_row + file->rows || entry->offset < *ret_end
-            || entry->offset - *ret_end > GAP_BYTES || entry->offset + entry->length - *ret_begin > READ_BYTES)
+        if (rows[next] < file->first_row || rows[next] >= file->first_row + file->rows ||
+            entry->offset < *ret_end || entry->offset - *ret_end > GAP_BYTES ||
+            entry->offset + entry->length - *ret_begin > READ_BYTES)
             break;
         *ret_end = entry->offset + entry->length;
     }
@@ -98,8 +101,8 @@ bool reader_split(RowReader *reader, const uint32_t *rows, size_t at, Error *err
     CsvFault fault;
     const SourceFile *file = dataset_file_of(dataset, rows[at]);
     const char *record = (file->memory ? file->memory : reader->buffer) + reader->place[at];
-    size_t count = csv_split(&dataset->schema.format, record, dataset->rows[rows[at]].length, reader->fields, dataset->schema.count,
-                             reader->scratch, &fault);
+    size_t count = csv_split(&dataset->schema.format, record, dataset->rows[rows[at]].length, reader->fields,
+                             dataset->schema.count, reader->scratch, &fault);
     if (fault == CSV_FINE && count == dataset->schema.count)
         return true;
     return dataset_fail_row(dataset, rows[at], error, "record changed since the file was opened");
@@ -117,7 +120,8 @@ bool reader_visit(const Dataset *dataset, Split split, RowVisit visit, void *con
         size_t now = count - first < VISIT_ROWS ? count - first : VISIT_ROWS;
         good = reader_fetch(&reader, rows + first, now, error);
         for (size_t i = 0; good && i < now; i++)
-            good = reader_split(&reader, rows + first, i, error) && visit(context, &reader, first + i, rows[first + i], error);
+            good = reader_split(&reader, rows + first, i, error) &&
+                   visit(context, &reader, first + i, rows[first + i], error);
     }
     reader_done(&reader);
     return good;

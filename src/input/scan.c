@@ -1,8 +1,10 @@
-// scan - one pass over every file: finds the records, proves each row readable, keeps offset, length and id of the good ones.
+// scan - one pass over every file: finds the records, proves each row readable, keeps offset, length and id
+// of the good ones.
 //
-// A row is bad when its fields are not the schema's, a number is not a number, or it holds a NUL byte; bad rows beyond data.bad_rows end the night. An
-// unknown label is an error at once. Blank lines at the end of a file are not rows, between rows they are bad. Rows after the cutoff are
-// left out and counted. Nothing else leaves a row out.
+// A row is bad when its fields are not the schema's, a number is not a number, or it holds a NUL byte; bad
+// rows beyond data.bad_rows end the night. An unknown label is an error at once. Blank lines at the end of a
+// file are not rows, between rows they are bad. Rows after the cutoff are left out and counted. Nothing else
+// leaves a row out.
 #include "input_internal.h"
 
 #include <errno.h>
@@ -21,15 +23,18 @@ typedef struct Scan {
     Dataset *dataset;
     const Config *config;
     size_t file;
-    char *buffer;             // SCAN_BLOCK + RECORD_MAX
-    size_t begin, end;        // bytes of the buffer not yet used
-    uint64_t offset, line;    // of buffer[begin] in the file
-    uint32_t records;         // data records so far, in all files, bad ones too
-    bool at_end, raw;         // raw: lines to skip, quotes mean nothing
-    Field *fields; char *scratch;
-    int64_t blank_lines; uint64_t blank_line;   // seen since the last record
-    bool ordered;             // split by time on a declared column: rows must not go back
-    char *latest; size_t latest_length, latest_capacity;
+    char *buffer;   // SCAN_BLOCK + RECORD_MAX
+    size_t begin, end;   // bytes of the buffer not yet used
+    uint64_t offset, line;   // of buffer[begin] in the file
+    uint32_t records;   // data records so far, in all files, bad ones too
+    bool at_end, raw;   // raw: lines to skip, quotes mean nothing
+    Field *fields;
+    char *scratch;
+    int64_t blank_lines;
+    uint64_t blank_line;   // seen since the last record
+    bool ordered;   // split by time on a declared column: rows must not go back
+    char *latest;
+    size_t latest_length, latest_capacity;
 } Scan;
 
 static SourceFile *scan_file_of(const Scan *scan)
@@ -44,7 +49,8 @@ static bool scan_cut(const Scan *scan, size_t *ret_record, size_t *ret_consumed)
     if (available == 0)
         return false;
     if (!scan->raw)
-        return csv_next(&scan->dataset->schema.format, bytes, available, scan->at_end, ret_record, ret_consumed);
+        return csv_next(&scan->dataset->schema.format, bytes, available, scan->at_end, ret_record,
+                        ret_consumed);
     const char *newline = memchr(bytes, '\n', available);
     *ret_consumed = *ret_record = newline ? (size_t)(newline - bytes) + 1 : available;
     return newline || scan->at_end;
@@ -52,12 +58,14 @@ static bool scan_cut(const Scan *scan, size_t *ret_record, size_t *ret_consumed)
 
 static bool scan_too_long(const Scan *scan, Error *error)
 {
-    return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: record is longer than %d bytes; is a quote not closed?",
+    return FAIL(error, ERROR_DATA, 0,
+                "data file '%s', line %llu: record is longer than %d bytes; is a quote not closed?",
                 scan->dataset->files[scan->file].path, (unsigned long long)scan->line, RECORD_MAX);
 }
 
 // Next record; ret_got false at the end of the file. Lines are counted on the way.
-static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, uint64_t *ret_offset, uint64_t *ret_line, bool *ret_got, Error *error)
+static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, uint64_t *ret_offset,
+                      uint64_t *ret_line, bool *ret_got, Error *error)
 {
     const SourceFile *file = scan_file_of(scan);
     size_t record = 0, consumed = 0;
@@ -86,7 +94,8 @@ static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, u
     *ret_offset = scan->offset;
     *ret_line = scan->line;
     *ret_got = true;
-    for (const char *p = bytes, *end = bytes + consumed; p && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++)
+    for (const char *p = bytes, *end = bytes + consumed;
+         p && (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++)
         scan->line++;
     scan->begin += consumed;
     scan->offset += consumed;
@@ -108,9 +117,11 @@ static bool scan_bad(Scan *scan, uint64_t line, Error *error, const char *format
     dataset->bad++;
     if (dataset->bad <= dataset->bad_allowed)
         return true;
-    FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path, (unsigned long long)line, place.reason);
-    return error_hint(error, "At most %lld bad rows are allowed by option 'data.bad_rows'; this is number %lld.", (long long)dataset->bad_allowed,
-                      (long long)dataset->bad);
+    FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path,
+         (unsigned long long)line, place.reason);
+    return error_hint(error,
+                      "At most %lld bad rows are allowed by option 'data.bad_rows'; this is number %lld.",
+                      (long long)dataset->bad_allowed, (long long)dataset->bad);
 }
 
 static int shown(const Field *field)
@@ -127,17 +138,24 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
         const SchemaColumn *column = &schema->columns[c];
         const Field *field = &scan->fields[c];
         double value;
-        if (column->role == ROLE_NUMERIC && !schema_missing(column, field) && !number_parse(field->text, field->length, &value))
-            return scan_bad(scan, line, error, "column '%s' holds '%.*s', not a number", column->name, shown(field), field->text);
+        if (column->role == ROLE_NUMERIC && !schema_missing(column, field) &&
+            !number_parse(field->text, field->length, &value))
+            return scan_bad(scan, line, error, "column '%s' holds '%.*s', not a number", column->name,
+                            shown(field), field->text);
         if (c == schema->cutoff && (field->length == 0 || schema_missing(column, field)))
-            return scan_bad(scan, line, error, "column '%s', which the cutoff is compared with, is empty", column->name);
+            return scan_bad(scan, line, error, "column '%s', which the cutoff is compared with, is empty",
+                            column->name);
     }
     const Field *label = &scan->fields[schema->target];
     double target;
     if (!schema_label(schema, label, &target)) {
-        FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: target column '%s' holds '%.*s', which is not %s", scan_file_of(scan)->path,
-             (unsigned long long)line, schema->columns[schema->target].name, shown(label), label->text,
-             schema->task == TASK_REGRESSION ? "a number" : schema->labels.count > 0 ? "in option 'data.labels'" : "a class number");
+        FAIL(error, ERROR_DATA, 0,
+             "data file '%s', line %llu: target column '%s' holds '%.*s', which is not %s",
+             scan_file_of(scan)->path, (unsigned long long)line, schema->columns[schema->target].name,
+             shown(label), label->text,
+             schema->task == TASK_REGRESSION ? "a number"
+             : schema->labels.count > 0      ? "in option 'data.labels'"
+                                             : "a class number");
         return error_hint(error, "Name every label as TOKEN=CLASS in option 'data.labels'.");
     }
     if (schema->task == TASK_MULTICLASS && (int)target + 1 > schema->classes)
@@ -151,9 +169,12 @@ static bool scan_check_order(Scan *scan, uint64_t line, Error *error)
 {
     const Field *field = &scan->fields[scan->dataset->schema.cutoff];
     if (scan->latest && schema_compare(field, scan->latest, scan->latest_length) < 0)
-        return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: rows are not in time order: column '%s' holds '%.*s' after '%.*s'",
-                    scan_file_of(scan)->path, (unsigned long long)line, scan->dataset->schema.columns[scan->dataset->schema.cutoff].name, shown(field),
-                    field->text, (int)scan->latest_length, scan->latest);
+        return FAIL(
+            error, ERROR_DATA, 0,
+            "data file '%s', line %llu: rows are not in time order: column '%s' holds '%.*s' after '%.*s'",
+            scan_file_of(scan)->path, (unsigned long long)line,
+            scan->dataset->schema.columns[scan->dataset->schema.cutoff].name, shown(field), field->text,
+            (int)scan->latest_length, scan->latest);
     if (!scan->latest || field->length > scan->latest_capacity) {
         char *grown = realloc(scan->latest, field->length + 1);
         if (!grown)
@@ -184,22 +205,26 @@ static bool scan_keep(Scan *scan, const RowEntry *row, Error *error)
         dataset->rows = grown;
         dataset->row_capacity = capacity;
         if ((int64_t)(capacity * sizeof *row) > dataset->host_cap_bytes)
-            return FAIL(error, ERROR_MEMORY, 0, "index of the rows needs more than option 'input.host_memory' allows: %lld bytes",
+            return FAIL(error, ERROR_MEMORY, 0,
+                        "index of the rows needs more than option 'input.host_memory' allows: %lld bytes",
                         (long long)dataset->host_cap_bytes);
     }
     dataset->rows[dataset->row_count++] = *row;
     return true;
 }
 
-static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t offset, uint64_t line, Error *error)
+static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t offset, uint64_t line,
+                     Error *error)
 {
     Dataset *dataset = scan->dataset;
     Schema *schema = &dataset->schema;
     CsvFault fault;
     uint32_t ordinal = scan->records++;
-    size_t count = csv_split(&schema->format, record, length, scan->fields, schema->count, scan->scratch, &fault);
+    size_t count =
+        csv_split(&schema->format, record, length, scan->fields, schema->count, scan->scratch, &fault);
     if (fault == CSV_OPEN_QUOTE)   // nobody can say how many rows it swallowed, so no tolerance covers it
-        return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path, (unsigned long long)line, csv_fault_text(fault));
+        return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path,
+                    (unsigned long long)line, csv_fault_text(fault));
     if (fault == CSV_FINE && memchr(record, '\0', length))
         fault = CSV_NUL_BYTE;
     if (fault != CSV_FINE)
@@ -211,7 +236,8 @@ static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t off
         return false;
     if (!good)
         return true;
-    if (schema->cutoff_value && schema_compare(&scan->fields[schema->cutoff], schema->cutoff_value, strlen(schema->cutoff_value)) > 0) {
+    if (schema->cutoff_value && schema_compare(&scan->fields[schema->cutoff], schema->cutoff_value,
+                                               strlen(schema->cutoff_value)) > 0) {
         dataset->after_cutoff++;
         return true;
     }
@@ -221,7 +247,10 @@ static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t off
     const Field *id = schema->row_id == SIZE_MAX ? &whole : &scan->fields[schema->row_id];
     if (length > dataset->longest_record)
         dataset->longest_record = length;
-    RowEntry row = {.offset = offset, .id = hash_row(id->text, id->length), .length = (uint32_t)length, .ordinal = ordinal};
+    RowEntry row = {.offset = offset,
+                    .id = hash_row(id->text, id->length),
+                    .length = (uint32_t)length,
+                    .ordinal = ordinal};
     return scan_keep(scan, &row, error);
 }
 
@@ -246,17 +275,23 @@ static bool scan_header(Scan *scan, Error *error)
     if (!got)
         return FAIL(error, ERROR_DATA, 0, "data file '%s' has no header", scan_file_of(scan)->path);
     CsvFault fault;
-    size_t count = csv_split(&schema->format, record, length, scan->fields, COLUMNS_MAX, scan->scratch, &fault);
+    size_t count =
+        csv_split(&schema->format, record, length, scan->fields, COLUMNS_MAX, scan->scratch, &fault);
     if (fault != CSV_FINE || count > COLUMNS_MAX)
-        return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: header cannot be read: %s", scan_file_of(scan)->path, (unsigned long long)line,
+        return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: header cannot be read: %s",
+                    scan_file_of(scan)->path, (unsigned long long)line,
                     fault != CSV_FINE ? csv_fault_text(fault) : "too many columns");
     if (scan->file == 0)
-        return schema_make(scan->config, scan->fields, count, schema, error) ? true : error_prefix(error, "data file '%s'", scan_file_of(scan)->path);
+        return schema_make(scan->config, scan->fields, count, schema, error)
+                   ? true
+                   : error_prefix(error, "data file '%s'", scan_file_of(scan)->path);
     bool same = count == schema->count;
     for (size_t c = 0; same && c < count; c++)
-        same = strlen(schema->columns[c].name) == scan->fields[c].length
-               && memcmp(schema->columns[c].name, scan->fields[c].text, scan->fields[c].length) == 0;
-    return same ? true : FAIL(error, ERROR_DATA, 0, "data file '%s' has another header than '%s'", scan_file_of(scan)->path, scan->dataset->files[0].path);
+        same = strlen(schema->columns[c].name) == scan->fields[c].length &&
+               memcmp(schema->columns[c].name, scan->fields[c].text, scan->fields[c].length) == 0;
+    return same ? true
+                : FAIL(error, ERROR_DATA, 0, "data file '%s' has another header than '%s'",
+                       scan_file_of(scan)->path, scan->dataset->files[0].path);
 }
 
 // Byte order mark, declared lines, header.
@@ -323,14 +358,17 @@ static bool scan_one_file(Scan *scan, Error *error)
 bool scan_files(Dataset *dataset, const Config *config, Error *error)
 {
     Scan scan = {
-        .dataset = dataset, .config = config,
+        .dataset = dataset,
+        .config = config,
         .buffer = malloc(SCAN_BLOCK + RECORD_MAX + 1),
         .fields = malloc(COLUMNS_MAX * sizeof(Field)),
         .scratch = malloc(SCAN_BLOCK + RECORD_MAX + 1),
     };
-    bool good = scan.buffer && scan.fields && scan.scratch ? schema_format(config, &dataset->schema.format, error)
-                                                           : FAIL(error, ERROR_MEMORY, 0, "out of memory for reading data files");
-    scan.ordered = text_equal(config_text(config, "split.method"), "time") && *config_text(config, "data.cutoff_column") != '\0';
+    bool good = scan.buffer && scan.fields && scan.scratch
+                    ? schema_format(config, &dataset->schema.format, error)
+                    : FAIL(error, ERROR_MEMORY, 0, "out of memory for reading data files");
+    scan.ordered = text_equal(config_text(config, "split.method"), "time") &&
+                   *config_text(config, "data.cutoff_column") != '\0';
     for (scan.file = 0; good && scan.file < dataset->file_count; scan.file++)
         good = scan_one_file(&scan, error);
     free(scan.buffer);

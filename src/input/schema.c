@@ -9,7 +9,10 @@
 #include <string.h>
 
 static const char *const role_names[] = {
-    [ROLE_NONE] = "unused", [ROLE_NUMERIC] = "numeric", [ROLE_CATEGORICAL] = "categorical", [ROLE_TARGET] = "target",
+    [ROLE_NONE] = "unused",
+    [ROLE_NUMERIC] = "numeric",
+    [ROLE_CATEGORICAL] = "categorical",
+    [ROLE_TARGET] = "target",
 };
 
 const char *role_name(ColumnRole role)
@@ -30,7 +33,8 @@ static bool out_of_memory(Error *error)
     return FAIL(error, ERROR_MEMORY, 0, "out of memory for the schema");
 }
 
-static bool schema_name_columns(Schema *schema, const Config *config, const Field *header, size_t header_count, Error *error)
+static bool schema_name_columns(Schema *schema, const Config *config, const Field *header,
+                                size_t header_count, Error *error)
 {
     size_t count = header ? header_count : config_list_count(config, "data.columns");
     if (count == 0)
@@ -43,7 +47,8 @@ static bool schema_name_columns(Schema *schema, const Config *config, const Fiel
     schema->count = count;
     for (size_t i = 0; i < count; i++) {
         char **name = &schema->columns[i].name;
-        *name = header ? strndup(header[i].text, header[i].length) : text_duplicate(config_list_text(config, "data.columns", i));
+        *name = header ? strndup(header[i].text, header[i].length)
+                       : text_duplicate(config_list_text(config, "data.columns", i));
         if (!*name)
             return out_of_memory(error);
         if (**name != '\0' && schema_find(schema, *name) != i)
@@ -53,7 +58,8 @@ static bool schema_name_columns(Schema *schema, const Config *config, const Fiel
 }
 
 // The column an option names; an absent one is bad data, with the nearest name as a hint.
-static bool schema_need(const Schema *schema, const char *option, const char *name, size_t *ret_column, Error *error)
+static bool schema_need(const Schema *schema, const char *option, const char *name, size_t *ret_column,
+                        Error *error)
 {
     size_t at = schema_find(schema, name);
     if (at != SIZE_MAX) {
@@ -71,22 +77,28 @@ static bool schema_need(const Schema *schema, const char *option, const char *na
     return false;
 }
 
-static bool schema_give_role(Schema *schema, const char *option, const char *name, ColumnRole role, Error *error)
+static bool schema_give_role(Schema *schema, const char *option, const char *name, ColumnRole role,
+                             Error *error)
 {
     size_t at;
     if (!schema_need(schema, option, name, &at, error))
         return false;
     ColumnRole old = schema->columns[at].role;
     if (old != ROLE_NONE)
-        return FAIL(error, ERROR_CONFIG, 0, "column '%s' of option '%s' is already %s", name, option, role_name(old));
+        return FAIL(error, ERROR_CONFIG, 0, "column '%s' of option '%s' is already %s", name, option,
+                    role_name(old));
     schema->columns[at].role = role;
     return true;
 }
 
 static bool schema_give_roles(Schema *schema, const Config *config, Error *error)
 {
-    static const struct { const char *option; ColumnRole role; } lists[] = {
-        {"data.numeric", ROLE_NUMERIC}, {"data.categorical", ROLE_CATEGORICAL},
+    static const struct {
+        const char *option;
+        ColumnRole role;
+    } lists[] = {
+        {"data.numeric", ROLE_NUMERIC},
+        {"data.categorical", ROLE_CATEGORICAL},
     };
     const char *target = config_text(config, "data.target");
     if (!schema_give_role(schema, "data.target", target, ROLE_TARGET, error))
@@ -96,19 +108,26 @@ static bool schema_give_roles(Schema *schema, const Config *config, Error *error
     for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
         size_t count = config_list_count(config, lists[l].option);
         for (size_t i = 0; i < count; i++)
-            if (!schema_give_role(schema, lists[l].option, config_list_text(config, lists[l].option, i), lists[l].role, error))
+            if (!schema_give_role(schema, lists[l].option, config_list_text(config, lists[l].option, i),
+                                  lists[l].role, error))
                 return false;
         features += count;
     }
     if (features == 0)
-        return FAIL(error, ERROR_CONFIG, 0, "options 'data.numeric' and 'data.categorical' name no column: there is nothing to learn from");
+        return FAIL(
+            error, ERROR_CONFIG, 0,
+            "options 'data.numeric' and 'data.categorical' name no column: there is nothing to learn from");
     for (size_t i = 0; i < config_list_count(config, "data.forbidden"); i++) {
         size_t at = schema_find(schema, config_list_text(config, "data.forbidden", i));
         if (at != SIZE_MAX)
             schema->columns[at].forbidden = true;
     }
-    static const struct { const char *option; size_t place; } places[] = {
-        {"data.row_id", offsetof(Schema, row_id)}, {"data.cutoff_column", offsetof(Schema, cutoff)},
+    static const struct {
+        const char *option;
+        size_t place;
+    } places[] = {
+        {"data.row_id", offsetof(Schema, row_id)},
+        {"data.cutoff_column", offsetof(Schema, cutoff)},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         const char *name = config_text(config, places[i].option);
@@ -141,13 +160,15 @@ static bool schema_read_missing(Schema *schema, const Config *config, Error *err
         const char *equals = strchr(item, '=');
         char name[256];
         if (!equals || !text_print(name, sizeof name, "%.*s", (int)(equals - item), item))
-            return FAIL(error, ERROR_CONFIG, 0, "item '%s' of option 'data.missing' is not COLUMN=TOKEN", item);
+            return FAIL(error, ERROR_CONFIG, 0, "item '%s' of option 'data.missing' is not COLUMN=TOKEN",
+                        item);
         bool every = text_equal(name, "*");
         size_t only = SIZE_MAX;
         if (!every && !schema_need(schema, "data.missing", name, &only, error))
             return false;
         for (size_t c = 0; c < schema->count; c++)
-            if ((every ? c != schema->target : c == only) && !column_add_missing(&schema->columns[c], equals + 1))
+            if ((every ? c != schema->target : c == only) &&
+                !column_add_missing(&schema->columns[c], equals + 1))
                 return out_of_memory(error);
     }
     return true;
@@ -170,31 +191,39 @@ static bool schema_read_labels(Schema *schema, const Config *config, Error *erro
         int64_t class;
         int32_t code;
         if (!equals || !text_to_int64(equals + 1, &class) || class < 0 || class >= (int64_t)count)
-            good = FAIL(error, ERROR_CONFIG, 0, "item '%s' of option 'data.labels' is not TOKEN=CLASS with a class from 0 to %zu", item, count - 1);
+            good = FAIL(error, ERROR_CONFIG, 0,
+                        "item '%s' of option 'data.labels' is not TOKEN=CLASS with a class from 0 to %zu",
+                        item, count - 1);
         else if (dictionary_find(&schema->labels, item, (size_t)(equals - item)) >= 0)
-            good = FAIL(error, ERROR_CONFIG, 0, "label '%.*s' is given twice in option 'data.labels'", (int)(equals - item), item);
+            good = FAIL(error, ERROR_CONFIG, 0, "label '%.*s' is given twice in option 'data.labels'",
+                        (int)(equals - item), item);
         else if (!dictionary_add(&schema->labels, item, (size_t)(equals - item), 0, &code))
             good = out_of_memory(error);
         else {
-            schema->label_class[code] = (int32_t)class;
+            schema->label_class[code] = (int32_t) class;
             seen[class] = true;
             classes = class + 1 > classes ? class + 1 : classes;
         }
     }
     for (int64_t c = 0; good && c < classes; c++)
         if (!seen[c])
-            good = FAIL(error, ERROR_CONFIG, 0, "option 'data.labels' names class %lld but no label of class %lld", (long long)classes - 1, (long long)c);
+            good = FAIL(error, ERROR_CONFIG, 0,
+                        "option 'data.labels' names class %lld but no label of class %lld",
+                        (long long)classes - 1, (long long)c);
     free(seen);
     if (good && (classes < 2 || (schema->task == TASK_BINARY && classes != 2)))
-        return FAIL(error, ERROR_CONFIG, 0, "option 'data.labels' names %lld classes, but the task is %s", (long long)classes, config_text(config, "task"));
+        return FAIL(error, ERROR_CONFIG, 0, "option 'data.labels' names %lld classes, but the task is %s",
+                    (long long)classes, config_text(config, "task"));
     schema->classes = (int)classes;
     return good;
 }
 
-static bool schema_fill(Schema *schema, const Config *config, const Field *header, size_t header_count, Error *error)
+static bool schema_fill(Schema *schema, const Config *config, const Field *header, size_t header_count,
+                        Error *error)
 {
-    if (!schema_name_columns(schema, config, header, header_count, error) || !schema_give_roles(schema, config, error)
-        || !schema_read_missing(schema, config, error) || !schema_read_labels(schema, config, error))
+    if (!schema_name_columns(schema, config, header, header_count, error) ||
+        !schema_give_roles(schema, config, error) || !schema_read_missing(schema, config, error) ||
+        !schema_read_labels(schema, config, error))
         return false;
     const char *cutoff = config_text(config, "data.cutoff");
     if (*cutoff != '\0' && schema->cutoff == SIZE_MAX)
@@ -212,15 +241,22 @@ bool schema_format(const Config *config, CsvFormat *ret_format, Error *error)
     const char *delimiter = config_text(config, "data.delimiter");
     bool tab = text_equal(delimiter, "tab");
     if (!tab && (strlen(delimiter) != 1 || strchr("\"\r\n", delimiter[0])))
-        return FAIL(error, ERROR_CONFIG, 0, "option 'data.delimiter' must be one character or 'tab', not '%s'", delimiter);
+        return FAIL(error, ERROR_CONFIG, 0,
+                    "option 'data.delimiter' must be one character or 'tab', not '%s'", delimiter);
     *ret_format = (CsvFormat){tab ? '\t' : delimiter[0], config_bool(config, "data.trim")};
     return true;
 }
 
-bool schema_make(const Config *config, const Field *header, size_t header_count, Schema *ret_schema, Error *error)
+bool schema_make(const Config *config, const Field *header, size_t header_count, Schema *ret_schema,
+                 Error *error)
 {
-    static const struct { const char *name; TaskKind task; } tasks[] = {
-        {"binary", TASK_BINARY}, {"multiclass", TASK_MULTICLASS}, {"regression", TASK_REGRESSION},
+    static const struct {
+        const char *name;
+        TaskKind task;
+    } tasks[] = {
+        {"binary", TASK_BINARY},
+        {"multiclass", TASK_MULTICLASS},
+        {"regression", TASK_REGRESSION},
     };
     Schema schema = {.target = SIZE_MAX, .row_id = SIZE_MAX, .cutoff = SIZE_MAX};
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
@@ -254,7 +290,8 @@ void schema_done(Schema *schema)
 bool schema_missing(const SchemaColumn *column, const Field *field)
 {
     for (size_t i = 0; i < column->missing_count; i++)
-        if (column->missing[i].length == field->length && memcmp(column->missing[i].text, field->text, field->length) == 0)
+        if (column->missing[i].length == field->length &&
+            memcmp(column->missing[i].text, field->text, field->length) == 0)
             return true;
     return column->dropped;
 }
@@ -270,7 +307,8 @@ bool schema_label(const Schema *schema, const Field *field, double *ret_target)
     double value;
     if (!number_parse(field->text, field->length, &value))
         return false;
-    if (schema->task != TASK_REGRESSION && (value < 0 || value != floor(value) || value >= (schema->task == TASK_BINARY ? 2 : CLASSES_MAX)))
+    if (schema->task != TASK_REGRESSION &&
+        (value < 0 || value != floor(value) || value >= (schema->task == TASK_BINARY ? 2 : CLASSES_MAX)))
         return false;
     *ret_target = value;
     return true;

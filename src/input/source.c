@@ -1,6 +1,7 @@
 // source - one data file: opened once, unpacked when it is gzip, digested, and proved unchanged at the end.
 //
-// Small enough files stay in memory (and the digest is of exactly those bytes), larger ones are read through the descriptor all night.
+// Small enough files stay in memory (and the digest is of exactly those bytes), larger ones are read through
+// the descriptor all night.
 #include "input_internal.h"
 
 #include <errno.h>
@@ -63,8 +64,8 @@ bool source_read(const SourceFile *file, void *to, size_t length, uint64_t offse
     if (!file->memory)
         return file_pread_all(file->fd, to, length, offset, error);
     if (offset + length > file->bytes)
-        return FAIL(error, ERROR_DATA, 0, "file has %llu bytes, but byte %llu is wanted", (unsigned long long)file->bytes,
-                    (unsigned long long)(offset + length));
+        return FAIL(error, ERROR_DATA, 0, "file has %llu bytes, but byte %llu is wanted",
+                    (unsigned long long)file->bytes, (unsigned long long)(offset + length));
     memcpy(to, file->memory + offset, length);
     return true;
 }
@@ -78,7 +79,8 @@ static bool source_fill(SourceFile *file, const char *path, int64_t memory_left,
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
     file->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (file->fd < 0)
-        return FAIL(error, errno == EACCES ? ERROR_DENIED : ERROR_IO, errno, "could not open data file '%s'", path);
+        return FAIL(error, errno == EACCES ? ERROR_DENIED : ERROR_IO, errno, "could not open data file '%s'",
+                    path);
     struct stat status;
     if (fstat(file->fd, &status) != 0)
         return FAIL(error, ERROR_IO, errno, "could not look at data file '%s'", path);
@@ -95,7 +97,8 @@ static bool source_fill(SourceFile *file, const char *path, int64_t memory_left,
     return true;
 }
 
-bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger, SourceFile *ret_file, Error *error)
+bool source_open(const char *path, bool test, int64_t memory_left, Ledger *ledger, SourceFile *ret_file,
+                 Error *error)
 {
     SourceFile file = {.test = test, .fd = -1};
     if (!source_fill(&file, path, memory_left, ledger, error)) {
@@ -123,7 +126,8 @@ bool source_same(const SourceFile *file, Error *error)
     struct stat status;
     if (fstat(file->fd, &status) != 0)
         return FAIL(error, ERROR_IO, errno, "could not look at data file '%s'", file->path);
-    if ((uint64_t)status.st_size == file->bytes && same_time(status.st_ctim, file->changed) && same_time(status.st_mtim, file->modified))
+    if ((uint64_t)status.st_size == file->bytes && same_time(status.st_ctim, file->changed) &&
+        same_time(status.st_mtim, file->modified))
         return true;
     // Touched, linked or renamed is not changed: the bytes decide.
     Digest digest;
@@ -131,8 +135,9 @@ bool source_same(const SourceFile *file, Error *error)
     if (!hash_fd(file->fd, &digest, &bytes, error))
         return error_prefix(error, "data file '%s'", file->path);
     if (bytes != file->bytes || !digest_equal(&digest, &file->digest))
-        return FAIL(error, ERROR_DATA, 0, "data file '%s' changed while it was in use: %llu bytes now, %llu when opened", file->path,
-                    (unsigned long long)bytes, (unsigned long long)file->bytes);
+        return FAIL(error, ERROR_DATA, 0,
+                    "data file '%s' changed while it was in use: %llu bytes now, %llu when opened",
+                    file->path, (unsigned long long)bytes, (unsigned long long)file->bytes);
     return true;
 }
 

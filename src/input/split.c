@@ -1,9 +1,11 @@
-// split - which rows train, validate and test: a stable function of the row, never of chance or of the other rows.
+// split - which rows train, validate and test: a stable function of the row, never of chance or of the other
+// rows.
 //
 //   hash    by the row id: equal rows fall together, and a row keeps its split from night to night
 //   file    test files of their own; validation by the row id
-//   modulo  test by the number of the record (left-out ones counted); validation evenly spread over the rest, so that shares are exact
-//   time    the last rows in file order are the test, the last of the rest the validation
+//   modulo  test by the number of the record (left-out ones counted); validation evenly spread over the rest,
+//   so that shares are exact time    the last rows in file order are the test, the last of the rest the
+//   validation
 #include "input_internal.h"
 
 #include <fedgate/hash.h>
@@ -22,7 +24,7 @@ typedef struct SplitRule {
     uint64_t test_ppm, validation_ppm;   // shares in millionths: integer arithmetic, the same everywhere
     uint64_t modulo, remainder;
     size_t rows, time_test, time_validation;   // time: first row of each
-    uint64_t rest;                       // modulo: rows so far that are not test
+    uint64_t rest;   // modulo: rows so far that are not test
 } SplitRule;
 
 static bool hash_below(uint64_t id, uint64_t salt, uint64_t ppm)
@@ -42,7 +44,8 @@ static Split by_file(SplitRule *rule, const Dataset *dataset, size_t row)
 {
     if (dataset_file_of(dataset, row)->test)
         return SPLIT_TEST;
-    return hash_below(dataset->rows[row].id, salt_validation, rule->validation_ppm) ? SPLIT_VALIDATION : SPLIT_TRAIN;
+    return hash_below(dataset->rows[row].id, salt_validation, rule->validation_ppm) ? SPLIT_VALIDATION
+                                                                                    : SPLIT_TRAIN;
 }
 
 static Split by_modulo(SplitRule *rule, const Dataset *dataset, size_t row)
@@ -83,7 +86,8 @@ static bool split_make_rule(const Dataset *dataset, const Config *config, SplitR
         .rows = dataset->row_count,
     };
     if (rule.remainder >= rule.modulo)
-        return FAIL(error, ERROR_CONFIG, 0, "option 'split.remainder' is %llu, but must be below 'split.modulo' %llu",
+        return FAIL(error, ERROR_CONFIG, 0,
+                    "option 'split.remainder' is %llu, but must be below 'split.modulo' %llu",
                     (unsigned long long)rule.remainder, (unsigned long long)rule.modulo);
     rule.time_test = rule.rows - (size_t)(rule.rows * rule.test_ppm / 1000000);
     rule.time_validation = rule.time_test - (size_t)(rule.time_test * rule.validation_ppm / 1000000);
@@ -98,8 +102,10 @@ bool split_rows(Dataset *dataset, const Config *config, Error *error)
         method++;
     bool test_files = config_list_count(config, "data.test") > 0;
     if (test_files != methods[method].test_files)
-        return FAIL(error, ERROR_CONFIG, 0, test_files ? "option 'data.test' names files, but 'split.method' is '%s', not 'file'"
-                                                       : "option 'split.method' is '%s', but 'data.test' names no file", methods[method].name);
+        return FAIL(error, ERROR_CONFIG, 0,
+                    test_files ? "option 'data.test' names files, but 'split.method' is '%s', not 'file'"
+                               : "option 'split.method' is '%s', but 'data.test' names no file",
+                    methods[method].name);
     SplitRule rule;
     if (!split_make_rule(dataset, config, &rule, error))
         return false;
@@ -115,6 +121,7 @@ bool split_rows(Dataset *dataset, const Config *config, Error *error)
     }
     for (int s = 0; s < SPLIT_COUNT; s++)
         if (dataset->split_count[s] == 0)
-            return FAIL(error, ERROR_DATA, 0, "no row of %zu falls into the %s rows", dataset->row_count, split_names[s]);
+            return FAIL(error, ERROR_DATA, 0, "no row of %zu falls into the %s rows", dataset->row_count,
+                        split_names[s]);
     return true;
 }

@@ -10,10 +10,15 @@
 #include <unistd.h>
 
 // "a,y\n1,0\n2,1\n" by gzip -n.
-static const unsigned char first[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x4b, 0xd4, 0xa9, 0xe4, 0x32, 0xd4,
-                                      0x31, 0xe0, 0x32, 0xd2, 0x31, 0xe4, 0x02, 0x00, 0xd1, 0xa1, 0x9b, 0x99, 0x0c, 0x00, 0x00, 0x00};
+static const unsigned char first[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x4b,
+                                      0xd4, 0xa9, 0xe4, 0x32, 0xd4, 0x31, 0xe0, 0x32, 0xd2, 0x31, 0xe4,
+                                      0x02, 0x00, 0xd1, 0xa1, 0x9b, 0x99, 0x0c, 0x00, 0x00, 0x00};
 
-typedef struct Collected { char bytes[1 << 16]; size_t length; size_t stop_after; } Collected;
+typedef struct Collected {
+    char bytes[1 << 16];
+    size_t length;
+    size_t stop_after;
+} Collected;
 
 static bool collect(void *context, const void *bytes, uint64_t length, Error *error)
 {
@@ -93,7 +98,8 @@ START_TEST(bytes_after_the_last_member_are_named_with_their_offset)
     Error error = ERROR_INIT;
     ASSERT_FAILS(stream(junk, sizeof junk, 1000, &out, &error), &error, ERROR_DATA, "at offset 32");
     junk[sizeof first] = 0x1f;
-    ASSERT_FAILS(stream(junk, sizeof junk, 1000, &out, &error), &error, ERROR_DATA, "gzip member 2 at offset 32");
+    ASSERT_FAILS(stream(junk, sizeof junk, 1000, &out, &error), &error, ERROR_DATA,
+                 "gzip member 2 at offset 32");
 }
 END_TEST
 
@@ -128,13 +134,18 @@ START_TEST(a_sink_may_stop_the_reading)
 }
 END_TEST
 
-typedef struct Compare { const char *expected; uint64_t length, at; bool same; } Compare;
+typedef struct Compare {
+    const char *expected;
+    uint64_t length, at;
+    bool same;
+} Compare;
 
 static bool compare(void *context, const void *bytes, uint64_t length, Error *error)
 {
     (void)error;
     Compare *with = context;
-    with->same = with->same && with->at + length <= with->length && memcmp(with->expected + with->at, bytes, length) == 0;
+    with->same = with->same && with->at + length <= with->length &&
+                 memcmp(with->expected + with->at, bytes, length) == 0;
     with->at += length;
     return true;
 }
@@ -160,7 +171,8 @@ START_TEST(no_flipped_bit_gives_other_bytes_and_success)
         ck_assert_int_eq(pwrite(fd, &broken, 1, (off_t)(bit / 8)), 1);
         Compare with = {expected, bytes, 0, true};
         if (archive_stream_gzip(fd, UINT64_MAX, compare, &with, &error)) {
-            ck_assert_msg(with.same && with.at == bytes, "flipped bit %llu passed with other bytes", (unsigned long long)bit);
+            ck_assert_msg(with.same && with.at == bytes, "flipped bit %llu passed with other bytes",
+                          (unsigned long long)bit);
             ck_assert_msg(bit < 80, "flipped bit %llu behind the header passed", (unsigned long long)bit);
             passed++;
         }

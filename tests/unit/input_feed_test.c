@@ -1,4 +1,5 @@
-// input_feed_test - the staged loader: the same batches for any workers, each row once an epoch, resume, errors, and a quick end.
+// input_feed_test - the staged loader: the same batches for any workers, each row once an epoch, resume,
+// errors, and a quick end.
 #include "input_fixture.h"
 
 #include <fedgate/compute.h>
@@ -6,7 +7,10 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { ROWS = 1000, BATCH = 64 };   // modulo 5 leaves 800 rows, a tenth of which validate: 720 train, a last batch of 16
+enum {
+    ROWS = 1000,
+    BATCH = 64
+};   // modulo 5 leaves 800 rows, a tenth of which validate: 720 train, a last batch of 16
 
 typedef struct FeedBench {
     Bench bench;
@@ -23,17 +27,29 @@ static FeedBench feed_bench(const char *set)
     text_init(&file, 1 << 20);
     text_add(&file, "id,a,b,c,y\n");
     for (int i = 0; i < ROWS; i++)
-        text_add_format(&file, "%d,%d.5,%s,\"%c, x\",%d\n", i, i, i % 7 == 0 ? "NA" : "3", 'p' + i % 5, i % 2);
+        text_add_format(&file, "%d,%d.5,%s,\"%c, x\",%d\n", i, i, i % 7 == 0 ? "NA" : "3", 'p' + i % 5,
+                        i % 2);
     bench_write(&b.bench, "d.csv", text_string(&file), file.length);
-    bench_config(&b.bench, "data.train=d.csv", "data.numeric=a,b", "data.categorical=c", "data.missing=b=NA", "data.row_id=id", "split.method=modulo",
-                 "split.validation=0.1", set, NULL);
+    bench_config(&b.bench, "data.train=d.csv", "data.numeric=a,b", "data.categorical=c", "data.missing=b=NA",
+                 "data.row_id=id", "split.method=modulo", "split.validation=0.1", set, NULL);
     b.dataset = bench_open(&b.bench);
     ck_assert_msg(b.dataset != NULL, "%s", b.bench.error.message);
     b.maps = maps_fit(b.dataset, b.bench.config, &b.bench.error);
     b.device = device_open("cpu", 1, clock_real(), b.bench.ledger, &b.bench.error);
     ck_assert_msg(b.maps && b.device, "%s", b.bench.error.message);
-    b.spec = (FeedSpec){.dataset = b.dataset, .maps = b.maps, .device = b.device, .clock = clock_real(), .ledger = b.bench.ledger, .split = SPLIT_TRAIN,
-                        .batch = BATCH, .seed = 7, .shuffle = true, .epochs = 3, .workers = 2, .prefetch = 4, .slots = 3};
+    b.spec = (FeedSpec){.dataset = b.dataset,
+                        .maps = b.maps,
+                        .device = b.device,
+                        .clock = clock_real(),
+                        .ledger = b.bench.ledger,
+                        .split = SPLIT_TRAIN,
+                        .batch = BATCH,
+                        .seed = 7,
+                        .shuffle = true,
+                        .epochs = 3,
+                        .workers = 2,
+                        .prefetch = 4,
+                        .slots = 3};
     return b;
 }
 
@@ -48,14 +64,16 @@ static void feed_bench_done(FeedBench *b)
 // Everything a consumer sees, batch after batch.
 typedef struct Seen {
     size_t batches, rows;
-    uint64_t digest;                   // over ids and bytes of every batch, in order
-    uint64_t epoch_digest[8]; int64_t epoch_rows[8];
+    uint64_t digest;   // over ids and bytes of every batch, in order
+    uint64_t epoch_digest[8];
+    int64_t epoch_rows[8];
     uint64_t ids[8192];
 } Seen;
 
 static void take_batch(FeedBench *b, const FeedBatch *batch, Seen *seen)
 {
-    size_t numeric = maps_numeric(b->maps), categorical = maps_categorical(b->maps), rows = (size_t)batch->rows;
+    size_t numeric = maps_numeric(b->maps), categorical = maps_categorical(b->maps),
+           rows = (size_t)batch->rows;
     const void *parts[] = {batch->row_id, batch->numeric, batch->codes, batch->target};
     size_t bytes[] = {rows * 8, rows * numeric * 4, rows * categorical * 4, rows * 4};
     char host[BATCH * 64];
@@ -64,7 +82,8 @@ static void take_batch(FeedBench *b, const FeedBatch *batch, Seen *seen)
         if (p == 0)
             memcpy(host, parts[0], bytes[0]);
         else
-            ASSERT_OK(device_copy_out(b->device, host, parts[p], (int64_t)bytes[p], &b->bench.error), &b->bench.error);
+            ASSERT_OK(device_copy_out(b->device, host, parts[p], (int64_t)bytes[p], &b->bench.error),
+                      &b->bench.error);
         seen->digest = hash_mix2(seen->digest, hash_row(host, bytes[p]));
     }
     memcpy(seen->ids + seen->rows, batch->row_id, bytes[0]);
@@ -100,8 +119,11 @@ static int compare_ids(const void *a, const void *b)
 
 // -- order
 
-typedef struct Shape { int workers, prefetch, slots; } Shape;
-static const Shape shapes[] = {{1, 1, 2}, {1, 4, 3}, {2, 1, 2}, {2, 3, 5}, {3, 8, 2}, {4, 4, 4}, {8, 2, 3}, {8, 32, 16}};
+typedef struct Shape {
+    int workers, prefetch, slots;
+} Shape;
+static const Shape shapes[] = {{1, 1, 2}, {1, 4, 3}, {2, 1, 2}, {2, 3, 5},
+                               {3, 8, 2}, {4, 4, 4}, {8, 2, 3}, {8, 32, 16}};
 
 START_TEST(batches_are_the_same_for_any_workers_prefetch_and_slots)
 {
@@ -166,7 +188,8 @@ START_TEST(unshuffled_rows_come_in_row_order)
     b.spec.augment_noise = 5;   // of training rows only
     run_feed(&b, SIZE_MAX, &seen);
     Table table;
-    ASSERT_OK(dataset_decode(b.dataset, b.maps, SPLIT_TEST, b.bench.ledger, &table, &b.bench.error), &b.bench.error);
+    ASSERT_OK(dataset_decode(b.dataset, b.maps, SPLIT_TEST, b.bench.ledger, &table, &b.bench.error),
+              &b.bench.error);
     ck_assert_uint_eq(seen.rows, 200);
     ck_assert_int_eq(memcmp(seen.ids, table.row_id, 200 * 8), 0);
     char id[32];
@@ -323,7 +346,8 @@ START_TEST(stages_are_counted_and_the_slowest_is_named)
         ck_assert_str_eq(json_text_or(json_get(stage, "name"), ""), names[s]);
         ck_assert_int_eq(json_integer_or(json_get(stage, "items"), -1), 12);
         ck_assert_int_gt(json_integer_or(json_get(stage, "bytes"), -1), 720 * 10);
-        ck_assert_int_ge(json_integer_or(json_get(stage, "depth_max"), -1), json_integer_or(json_get(stage, "depth_p50"), 99));
+        ck_assert_int_ge(json_integer_or(json_get(stage, "depth_max"), -1),
+                         json_integer_or(json_get(stage, "depth_p50"), 99));
         ck_assert(s > 3 || json_integer_or(json_get(stage, "threads"), -1) == 2);
     }
     ck_assert_int_gt(json_integer_or(json_get(json_at(stages, 1), "busy_ns"), -1), 0);
@@ -364,7 +388,8 @@ START_TEST(a_copy_waits_for_the_computation_before_it)
         feed_compute_begins(feed, &batch);
         for (int tries = 0; tries < 200 && timeline_count(timeline) < step + 2; tries++)
             clock_sleep_ns(clock_real(), 5000000);
-        ck_assert_uint_eq(timeline_count(timeline), step + 2);   // before the batch is released or the next asked for
+        ck_assert_uint_eq(timeline_count(timeline),
+                          step + 2);   // before the batch is released or the next asked for
         feed_release(feed, &batch);
     }
     device_trace(b.device, NULL);
@@ -408,7 +433,8 @@ START_TEST(a_feed_can_be_closed_at_any_time)
         }
         int64_t begin_ns = clock_monotonic_ns(clock_real());
         feed_close(feed);
-        ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin_ns, 3000000000);   // a second is meant; the machine may be busy
+        ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin_ns,
+                         3000000000);   // a second is meant; the machine may be busy
     }
     feed_close(NULL);
     feed_bench_done(&b);
@@ -422,7 +448,8 @@ static void write_large(FeedBench *b)
     text_init(&file, 1 << 20);
     text_add(&file, "id,a,b,c,y\n");
     for (int i = 0; i < ROWS; i++)
-        text_add_format(&file, "%d,%d.5,%s,\"%c, x%-300d\",%d\n", i, i, i % 7 == 0 ? "NA" : "3", 'p' + i % 5, i % 3, i % 2);
+        text_add_format(&file, "%d,%d.5,%s,\"%c, x%-300d\",%d\n", i, i, i % 7 == 0 ? "NA" : "3", 'p' + i % 5,
+                        i % 3, i % 2);
     bench_write(&b->bench, "d.csv", text_string(&file), file.length);
     maps_free(b->maps);
     dataset_close(b->dataset);
@@ -475,7 +502,8 @@ START_TEST(a_file_that_changes_under_the_feed_ends_it_with_stage_file_and_line)
         }
     ck_assert_int_eq(got, -1);
     ck_assert_int_eq(error->kind, ERROR_DATA);
-    ck_assert_msg(strstr(error->message, words[_i]) && strstr(error->message, "d.csv', "), "%s", error->message);
+    ck_assert_msg(strstr(error->message, words[_i]) && strstr(error->message, "d.csv', "), "%s",
+                  error->message);
     error_clear(error);
     feed_close(feed);
     feed_bench_done(&b);
@@ -516,10 +544,13 @@ START_TEST(a_stuck_worker_is_named_and_does_not_hold_up_the_end)
     int64_t wait_ns, exposed_ns;
     ck_assert_int_eq(feed_next(feed, &batch, &wait_ns, &exposed_ns, error), -1);
     ck_assert_int_eq(error->kind, ERROR_UNAVAILABLE);
-    ck_assert_msg(strstr(error->message, "input stage 'decode' is stuck for more than 100 ms at batch 0: data file '"), "%s", error->message);
+    ck_assert_msg(
+        strstr(error->message, "input stage 'decode' is stuck for more than 100 ms at batch 0: data file '"),
+        "%s", error->message);
     int64_t begin_ns = clock_monotonic_ns(clock_real());
     feed_close(feed);
-    ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin_ns, 3000000000);   // a second is meant; the machine may be busy
+    ck_assert_int_lt(clock_monotonic_ns(clock_real()) - begin_ns,
+                     3000000000);   // a second is meant; the machine may be busy
     unsetenv("FEDGATE_FAULT");
     error_clear(error);
     feed_bench_done(&b);
@@ -563,7 +594,8 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("input feed");
     TCase *t = tcase_create("feed");
-    tcase_add_loop_test(t, batches_are_the_same_for_any_workers_prefetch_and_slots, 0, sizeof shapes / sizeof shapes[0]);
+    tcase_add_loop_test(t, batches_are_the_same_for_any_workers_prefetch_and_slots, 0,
+                        sizeof shapes / sizeof shapes[0]);
     tcase_add_test(t, each_row_comes_exactly_once_an_epoch_in_a_new_order);
     tcase_add_test(t, unshuffled_rows_come_in_row_order);
     tcase_add_test(t, a_batch_larger_than_the_rows_is_one_short_batch);

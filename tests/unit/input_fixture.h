@@ -1,4 +1,5 @@
-// input_fixture - a folder with data files and a configuration made from --set pairs, for the tests of module input.
+// input_fixture - a folder with data files and a configuration made from --set pairs, for the tests of module
+// input.
 #ifndef FEDGATE_TESTS_INPUT_FIXTURE_H
 #define FEDGATE_TESTS_INPUT_FIXTURE_H
 
@@ -26,7 +27,8 @@ static inline void bench_done(Bench *bench)
 {
     config_free(bench->config);
     for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
-        ck_assert_int_eq(ledger_live(bench->ledger, (LedgerKind)kind), 0);   // everything charged was given back
+        ck_assert_int_eq(ledger_live(bench->ledger, (LedgerKind)kind),
+                         0);   // everything charged was given back
     ledger_free(bench->ledger);
     support_folder_remove(bench->folder);
 }

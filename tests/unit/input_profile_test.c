@@ -1,11 +1,12 @@
-// input_profile_test - evidence on tonight's data: missing, unseen, outside, constant, leaks, forbidden columns, drift, schema changes.
+// input_profile_test - evidence on tonight's data: missing, unseen, outside, constant, leaks, forbidden
+// columns, drift, schema changes.
 #include "input_fixture.h"
 
 #include <math.h>
 
 // Rows with index mod 10 = 9 test; a tenth of the rest validates.
-static void profile(Bench *bench, const char *header, const char *(*row)(int i, char *to), const char *const sets[3], const Json *reference,
-                    Json **ret_evidence, Json **ret_profile)
+static void profile(Bench *bench, const char *header, const char *(*row)(int i, char *to),
+                    const char *const sets[3], const Json *reference, Json **ret_evidence, Json **ret_profile)
 {
     SCOPED_TEXT file;
     text_init(&file, 1 << 20);
@@ -14,11 +15,14 @@ static void profile(Bench *bench, const char *header, const char *(*row)(int i, 
     for (int i = 0; i < 2000; i++)
         text_add_format(&file, "%s\n", row(i, line));
     bench_write(bench, "d.csv", text_string(&file), file.length);
-    bench_config(bench, "data.train=d.csv", "split.method=modulo", "split.modulo=10", "split.remainder=9", sets[0], sets[1], sets[1] ? sets[2] : NULL, NULL);
+    bench_config(bench, "data.train=d.csv", "split.method=modulo", "split.modulo=10", "split.remainder=9",
+                 sets[0], sets[1], sets[1] ? sets[2] : NULL, NULL);
     Dataset *dataset = bench_open(bench);
     ck_assert_msg(dataset != NULL, "%s", bench->error.message);
     Maps *maps = maps_fit(dataset, bench->config, &bench->error);
-    ASSERT_OK(dataset_profile(dataset, maps, bench->config, reference, ret_evidence, ret_profile, &bench->error), &bench->error);
+    ASSERT_OK(
+        dataset_profile(dataset, maps, bench->config, reference, ret_evidence, ret_profile, &bench->error),
+        &bench->error);
     maps_free(maps);
     dataset_close(dataset);
 }
@@ -38,16 +42,24 @@ static bool constant(const Json *evidence, size_t column)
     return json_bool_or(json_get(json_at(json_get(evidence, "columns"), column), "constant"), false);
 }
 
-static int noise(int i) { return (int)(((uint32_t)i * 2654435761u >> 8) % 1000); }
+static int noise(int i)
+{
+    return (int)(((uint32_t)i * 2654435761u >> 8) % 1000);
+}
 
 static const char *mixed_row(int i, char *to)
 {
-    // n: noise, a fifth missing; far: test rows lie outside; same: constant; leak: the target again; id: another word in every row;
-    // new: a word of its own in test rows; tells: a word that is the target nine times in ten.
+    // n: noise, a fifth missing; far: test rows lie outside; same: constant; leak: the target again; id:
+    // another word in every row; new: a word of its own in test rows; tells: a word that is the target nine
+    // times in ten.
     bool test = i % 10 == 9, y = noise(i) % 2 == 0;
     bool tells = noise(3 * i) % 10 == 0 ? !y : y;
-    sprintf(to, "%s%d,%d,4,%d,id%d,%s,%s,%d", i % 5 == 0 ? "NA" : "", i % 5 == 0 ? 0 : noise(2 * i), test && i % 20 == 9 ? 5000 : noise(i), y ? 1000 + i : i - 5000,
-            i, test ? "new" : i % 3 ? "old" : "older", tells ? "yes" : "no", y);
+    sprintf(to, "%s%d,%d,4,%d,id%d,%s,%s,%d", i % 5 == 0 ? "NA" : "", i % 5 == 0 ? 0 : noise(2 * i),
+            test && i % 20 == 9 ? 5000 : noise(i), y ? 1000 + i : i - 5000, i,
+            test    ? "new"
+            : i % 3 ? "old"
+                    : "older",
+            tells ? "yes" : "no", y);
     char *zero = strstr(to, "NA0");
     if (zero)
         memmove(zero + 2, zero + 3, strlen(zero + 3) + 1);
@@ -60,18 +72,27 @@ START_TEST(each_column_says_what_is_odd_about_it)
 {
     Bench bench = bench_new();
     Json *evidence, *kept;
-    profile(&bench, mixed_header, mixed_row, (const char *const[3]){"data.numeric=n,far,same,leak", "data.categorical=id,new,tells", "data.missing=n=NA"}, NULL, &evidence, &kept);
+    profile(&bench, mixed_header, mixed_row,
+            (const char *const[3]){"data.numeric=n,far,same,leak", "data.categorical=id,new,tells",
+                                   "data.missing=n=NA"},
+            NULL, &evidence, &kept);
     ck_assert_int_eq(json_integer_or(json_find(evidence, "rows.test"), -1), 200);
     ck_assert_int_eq(json_integer_or(json_find(evidence, "rows.validation"), -1), 180);
     ck_assert_int_eq(json_integer_or(json_find(evidence, "rows.train"), -1), 1620);
     ck_assert_int_eq(json_integer_or(json_find(evidence, "rows.bad"), -1), 0);
-    ck_assert(fabs(number(evidence, "n", "missing_ratio") - 0.22) < 0.03 && number(evidence, "far", "missing_ratio") == 0);
-    ck_assert(fabs(number(evidence, "far", "outside_ratio") - 100.0 / 380) < 1e-9 && number(evidence, "n", "outside_ratio") == 0);
-    ck_assert(number(evidence, "far", "max") < 1000 && number(evidence, "far", "min") >= 0 && number(evidence, "far", "deviation") > 100);
+    ck_assert(fabs(number(evidence, "n", "missing_ratio") - 0.22) < 0.03 &&
+              number(evidence, "far", "missing_ratio") == 0);
+    ck_assert(fabs(number(evidence, "far", "outside_ratio") - 100.0 / 380) < 1e-9 &&
+              number(evidence, "n", "outside_ratio") == 0);
+    ck_assert(number(evidence, "far", "max") < 1000 && number(evidence, "far", "min") >= 0 &&
+              number(evidence, "far", "deviation") > 100);
     ck_assert(!constant(evidence, 0) && constant(evidence, 2) && !constant(evidence, 4));
-    ck_assert(number(evidence, "leak", "single_auc") == 1 && number(evidence, "n", "single_auc") < 0.6 && number(evidence, "same", "single_auc") == 0.5);
-    ck_assert(number(evidence, "id", "single_auc") < 0.6);   // an identifier tells nothing about rows it has not seen
-    ck_assert(number(evidence, "tells", "single_auc") > 0.8 && number(evidence, "tells", "single_auc") < 0.95);
+    ck_assert(number(evidence, "leak", "single_auc") == 1 && number(evidence, "n", "single_auc") < 0.6 &&
+              number(evidence, "same", "single_auc") == 0.5);
+    ck_assert(number(evidence, "id", "single_auc") <
+              0.6);   // an identifier tells nothing about rows it has not seen
+    ck_assert(number(evidence, "tells", "single_auc") > 0.8 &&
+              number(evidence, "tells", "single_auc") < 0.95);
     ck_assert(number(evidence, "id", "unseen_ratio") == 1 && number(evidence, "tells", "unseen_ratio") == 0);
     ck_assert(fabs(number(evidence, "new", "unseen_ratio") - 200.0 / 380) < 1e-9);
     ck_assert(number(evidence, "new", "categories") == 2 && number(evidence, "id", "categories") == 1620);
@@ -89,7 +110,9 @@ START_TEST(a_forbidden_column_used_is_named)
 {
     Bench bench = bench_new();
     Json *evidence, *kept;
-    profile(&bench, mixed_header, mixed_row, (const char *const[3]){"data.numeric=leak,far", "data.forbidden=leak,id"}, NULL, &evidence, &kept);
+    profile(&bench, mixed_header, mixed_row,
+            (const char *const[3]){"data.numeric=leak,far", "data.forbidden=leak,id"}, NULL, &evidence,
+            &kept);
     ck_assert_uint_eq(json_count(json_get(evidence, "forbidden_used")), 1);
     ck_assert_str_eq(json_text_or(json_at(json_get(evidence, "forbidden_used"), 0), ""), "leak");
     json_free(evidence);
@@ -100,13 +123,21 @@ END_TEST
 
 static const char *early_row(int i, char *to)
 {
-    sprintf(to, "%d,%d,%s,%d", noise(i), noise(2 * i), noise(i) < 300 ? "red" : noise(i) < 900 ? "green" : "blue", i % 2);
+    sprintf(to, "%d,%d,%s,%d", noise(i), noise(2 * i),
+            noise(i) < 300   ? "red"
+            : noise(i) < 900 ? "green"
+                             : "blue",
+            i % 2);
     return to;
 }
 
 static const char *late_row(int i, char *to)   // x moved by two of its ten bins, c has a new word, z stayed
 {
-    sprintf(to, "%d,%d,%s,%d", noise(i) + 200, noise(2 * i + 1), noise(i) < 300 ? "red" : noise(i) < 700 ? "green" : "violet", i % 2);
+    sprintf(to, "%d,%d,%s,%d", noise(i) + 200, noise(2 * i + 1),
+            noise(i) < 300   ? "red"
+            : noise(i) < 700 ? "green"
+                             : "violet",
+            i % 2);
     return to;
 }
 
@@ -118,14 +149,18 @@ START_TEST(drift_against_the_reference_is_measured_on_its_bins)
     profile(&bench, "x,z,c,y", early_row, sets, NULL, &evidence, &early);
     json_free(evidence);
     profile(&bench, "x,z,c,y", early_row, sets, early, &evidence, &same);
-    ck_assert(number(evidence, "x", "drift_psi") == 0 && number(evidence, "z", "drift_psi") == 0 && number(evidence, "c", "drift_psi") == 0);
+    ck_assert(number(evidence, "x", "drift_psi") == 0 && number(evidence, "z", "drift_psi") == 0 &&
+              number(evidence, "c", "drift_psi") == 0);
     json_free(evidence);
     json_put_text(early, "version", "model-1");
     profile(&bench, "x,z,c,y", late_row, sets, early, &evidence, &late);
     ck_assert_str_eq(json_text_or(json_get(evidence, "reference_version"), ""), "model-1");
-    ck_assert_msg(number(evidence, "x", "drift_psi") > 0.25, "x drifts by %g", number(evidence, "x", "drift_psi"));
-    ck_assert_msg(number(evidence, "z", "drift_psi") < 0.02, "z drifts by %g", number(evidence, "z", "drift_psi"));
-    ck_assert_msg(number(evidence, "c", "drift_psi") > 0.25, "c drifts by %g", number(evidence, "c", "drift_psi"));
+    ck_assert_msg(number(evidence, "x", "drift_psi") > 0.25, "x drifts by %g",
+                  number(evidence, "x", "drift_psi"));
+    ck_assert_msg(number(evidence, "z", "drift_psi") < 0.02, "z drifts by %g",
+                  number(evidence, "z", "drift_psi"));
+    ck_assert_msg(number(evidence, "c", "drift_psi") > 0.25, "c drifts by %g",
+                  number(evidence, "c", "drift_psi"));
     json_free(evidence);
     json_free(early);
     json_free(late);
@@ -138,9 +173,12 @@ START_TEST(columns_that_came_went_or_changed_role_are_named)
 {
     Bench bench = bench_new();
     Json *evidence, *before, *after;
-    profile(&bench, "x,z,c,y", early_row, (const char *const[3]){"data.numeric=x,z", "data.categorical=c", NULL}, NULL, &evidence, &before);
+    profile(&bench, "x,z,c,y", early_row,
+            (const char *const[3]){"data.numeric=x,z", "data.categorical=c", NULL}, NULL, &evidence, &before);
     json_free(evidence);
-    profile(&bench, "x,z,w,y", early_row, (const char *const[3]){"data.numeric=x", "data.categorical=z,w", NULL}, before, &evidence, &after);
+    profile(&bench, "x,z,w,y", early_row,
+            (const char *const[3]){"data.numeric=x", "data.categorical=z,w", NULL}, before, &evidence,
+            &after);
     const Json *changes = json_get(evidence, "schema_changes");
     ck_assert_uint_eq(json_count(changes), 3);
     ck_assert_str_eq(json_text_or(json_at(changes, 0), ""), "column 'z' was numeric, is categorical");
@@ -159,7 +197,8 @@ START_TEST(a_planted_lost_column_shows_as_missing_and_constant)
     Bench bench = bench_new();
     Json *evidence, *kept;
     setenv("FEDGATE_FAULT", "input.drop_column=1", 1);
-    profile(&bench, "x,z,c,y", early_row, (const char *const[3]){"data.numeric=x,z", "data.categorical=c", NULL}, NULL, &evidence, &kept);
+    profile(&bench, "x,z,c,y", early_row,
+            (const char *const[3]){"data.numeric=x,z", "data.categorical=c", NULL}, NULL, &evidence, &kept);
     unsetenv("FEDGATE_FAULT");
     ck_assert(number(evidence, "z", "missing_ratio") == 1 && constant(evidence, 1));
     ck_assert(number(evidence, "x", "missing_ratio") == 0 && !constant(evidence, 0));

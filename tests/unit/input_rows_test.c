@@ -1,4 +1,5 @@
-// input_rows_test - from bytes to rows: records, fields, numbers, labels, bad rows, splits, cutoff, digests, the four real data sets.
+// input_rows_test - from bytes to rows: records, fields, numbers, labels, bad rows, splits, cutoff, digests,
+// the four real data sets.
 #include "input_fixture.h"
 
 #include <fedgate/hash.h>
@@ -7,26 +8,46 @@
 
 // -- records and fields: the raw values of column a, joined by '|'
 
-typedef struct RecordCase { const char *name, *file; size_t length; const char *sets[4], *expected; } RecordCase;
+typedef struct RecordCase {
+    const char *name, *file;
+    size_t length;
+    const char *sets[4], *expected;
+} RecordCase;
 #define BYTES(text) (text), sizeof(text) - 1
 
 static const RecordCase record_cases[] = {
     {"plain rows", BYTES("a,y\n1,0\n2,1\n3,0\n"), {0}, "1|2|3"},
     {"no newline at the end", BYTES("a,y\n1,0\n2,1\n3,0"), {0}, "1|2|3"},
     {"CR LF", BYTES("a,y\r\n1,0\r\n2,1\r\n3,0\r\n"), {0}, "1|2|3"},
-    {"byte order mark", BYTES("\xEF\xBB\xBF" "a,y\n1,0\n2,1\n3,0\n"), {0}, "1|2|3"},
+    {"byte order mark",
+     BYTES("\xEF\xBB\xBF"
+           "a,y\n1,0\n2,1\n3,0\n"),
+     {0},
+     "1|2|3"},
     {"empty last lines", BYTES("a,y\n1,0\n2,1\n3,0\n\n\r\n"), {0}, "1|2|3"},
     {"empty fields", BYTES("a,y\n,0\n2,1\n,0\n"), {0}, "|2|"},
     {"quoted fields", BYTES("\"a\",\"y\"\n\"one\",\"0\"\n\"two\",1\n\"\",0\n"), {0}, "one|two|"},
     {"a delimiter in quotes", BYTES("a,y\n\"x,y\",0\n2,1\n3,0\n"), {0}, "x,y|2|3"},
     {"a newline in quotes", BYTES("a,y\n\"x\ny\",0\n\"\r\n\",1\n3,0\n"), {0}, "x\ny|\r\n|3"},
-    {"doubled quotes", BYTES("a,y\n\"say \"\"no\"\"\",0\n\"\"\"\",1\n\"\"\"a\"\"\",0\n"), {0}, "say \"no\"|\"|\"a\""},
-    {"quotes inside unquoted fields", BYTES("a,y\n5\" pipe,0\nx\"\",1\na\"b\"c,0\n"), {0}, "5\" pipe|x\"\"|a\"b\"c"},
+    {"doubled quotes",
+     BYTES("a,y\n\"say \"\"no\"\"\",0\n\"\"\"\",1\n\"\"\"a\"\"\",0\n"),
+     {0},
+     "say \"no\"|\"|\"a\""},
+    {"quotes inside unquoted fields",
+     BYTES("a,y\n5\" pipe,0\nx\"\",1\na\"b\"c,0\n"),
+     {0},
+     "5\" pipe|x\"\"|a\"b\"c"},
     {"semicolons", BYTES("a;y\n1,5;0\n2;1\n3;0\n"), {"data.delimiter=;"}, "1,5|2|3"},
     {"tabs", BYTES("a\ty\n1\t0\n2\t1\n3\t0\n"), {"data.delimiter=tab"}, "1|2|3"},
     {"blanks kept", BYTES("a,y\n 1 ,0\n2,1\n3,0\n"), {0}, " 1 |2|3"},
-    {"blanks trimmed outside quotes only", BYTES("a,y\n 1\t,0\n\" 2 \" , 1\n3,0\n"), {"data.trim=true"}, "1| 2 |3"},
-    {"skipped lines, one with an open quote", BYTES("|comment\n\"open\na,y\n1,0\n2,1\n3,0\n"), {"data.skip_lines=2"}, "1|2|3"},
+    {"blanks trimmed outside quotes only",
+     BYTES("a,y\n 1\t,0\n\" 2 \" , 1\n3,0\n"),
+     {"data.trim=true"},
+     "1| 2 |3"},
+    {"skipped lines, one with an open quote",
+     BYTES("|comment\n\"open\na,y\n1,0\n2,1\n3,0\n"),
+     {"data.skip_lines=2"},
+     "1|2|3"},
     {"no header", BYTES("1,0\n2,1\n3,0\n"), {"data.header=false", "data.columns=a,y"}, "1|2|3"},
     {"bytes that are not UTF-8", BYTES("a,y\ncaf\xe9,0\n2,1\n3,0\n"), {0}, "caf\xe9|2|3"},
 };
@@ -52,7 +73,8 @@ START_TEST(records_are_read_as_rfc_4180_says)
         text_add_format(&joined, "%s%s", row > 0 ? "|" : "", column.names[column.codes[0]]);
         column_done(&column);
     }
-    ck_assert_msg(text_equal(text_string(&joined), c->expected), "%s: '%s', not '%s'", c->name, text_string(&joined), c->expected);
+    ck_assert_msg(text_equal(text_string(&joined), c->expected), "%s: '%s', not '%s'", c->name,
+                  text_string(&joined), c->expected);
     dataset_close(dataset);
     bench_done(&bench);
 }
@@ -60,43 +82,127 @@ END_TEST
 
 // -- what is refused, and in which words
 
-typedef struct RefusedCase { const char *name, *file; size_t length; const char *sets[6]; ErrorKind kind; const char *words; } RefusedCase;
+typedef struct RefusedCase {
+    const char *name, *file;
+    size_t length;
+    const char *sets[6];
+    ErrorKind kind;
+    const char *words;
+} RefusedCase;
 
 static const RefusedCase refused_cases[] = {
     {"too few fields", BYTES("a,y\n1,0\n2\n3,0\n"), {0}, ERROR_DATA, "line 3: record has 1 fields, not 2"},
-    {"too many fields", BYTES("a,y\n1,0,9\n2,1\n3,0\n"), {0}, ERROR_DATA, "line 2: record has 3 fields, not 2"},
+    {"too many fields",
+     BYTES("a,y\n1,0,9\n2,1\n3,0\n"),
+     {0},
+     ERROR_DATA,
+     "line 2: record has 3 fields, not 2"},
     {"a word for a number", BYTES("a,y\n1,0\n\nx,1\n"), {0}, ERROR_DATA, "line 3: line is empty"},
-    {"an undeclared missing value", BYTES("a,y\n1,0\n,1\n"), {0}, ERROR_DATA, "line 3: column 'a' holds '', not a number"},
+    {"an undeclared missing value",
+     BYTES("a,y\n1,0\n,1\n"),
+     {0},
+     ERROR_DATA,
+     "line 3: column 'a' holds '', not a number"},
     {"nan is not a number", BYTES("a,y\n1,0\nnan,1\n"), {0}, ERROR_DATA, "column 'a' holds 'nan'"},
     {"overflow is not a number", BYTES("a,y\n1,0\n1e999,1\n"), {0}, ERROR_DATA, "column 'a' holds '1e999'"},
     {"hex is not a number", BYTES("a,y\n1,0\n0x10,1\n"), {0}, ERROR_DATA, "column 'a' holds '0x10'"},
-    {"a decimal comma is not a number", BYTES("a;y\n1;0\n1,5;1\n"), {"data.delimiter=;"}, ERROR_DATA, "column 'a' holds '1,5'"},
-    {"an open quote", BYTES("a,y\n1,0\n\"2,1\n3,0\n"), {"data.bad_rows=9"}, ERROR_DATA, "line 3: a quoted field is not closed"},
-    {"text after a quote", BYTES("a,y\n1,0\n\"2\"x,1\n3,0\n"), {0}, ERROR_DATA, "line 3: text follows the closing quote"},
+    {"a decimal comma is not a number",
+     BYTES("a;y\n1;0\n1,5;1\n"),
+     {"data.delimiter=;"},
+     ERROR_DATA,
+     "column 'a' holds '1,5'"},
+    {"an open quote",
+     BYTES("a,y\n1,0\n\"2,1\n3,0\n"),
+     {"data.bad_rows=9"},
+     ERROR_DATA,
+     "line 3: a quoted field is not closed"},
+    {"text after a quote",
+     BYTES("a,y\n1,0\n\"2\"x,1\n3,0\n"),
+     {0},
+     ERROR_DATA,
+     "line 3: text follows the closing quote"},
     {"a NUL byte", BYTES("a,y\n1\0,0\n2,1\n"), {0}, ERROR_DATA, "line 2: the record has a NUL byte"},
-    {"lines count newlines in quotes", BYTES("a,b,y\n1,\"x\n\ny\",0\n2,z,7\n"), {0}, ERROR_DATA, "line 5: target column 'y' holds '7'"},
-    {"one bad row too many", BYTES("a,y\n1,0\nx,1\ny,1\n"), {"data.bad_rows=1"}, ERROR_DATA, "line 4: column 'a' holds 'y'"},
-    {"an unknown label, whatever the tolerance", BYTES("a,y\n1,yes\n2,maybe\n"), {"data.labels=no=0,yes=1", "data.bad_rows=9"}, ERROR_DATA,
+    {"lines count newlines in quotes",
+     BYTES("a,b,y\n1,\"x\n\ny\",0\n2,z,7\n"),
+     {0},
+     ERROR_DATA,
+     "line 5: target column 'y' holds '7'"},
+    {"one bad row too many",
+     BYTES("a,y\n1,0\nx,1\ny,1\n"),
+     {"data.bad_rows=1"},
+     ERROR_DATA,
+     "line 4: column 'a' holds 'y'"},
+    {"an unknown label, whatever the tolerance",
+     BYTES("a,y\n1,yes\n2,maybe\n"),
+     {"data.labels=no=0,yes=1", "data.bad_rows=9"},
+     ERROR_DATA,
      "line 3: target column 'y' holds 'maybe', which is not in option 'data.labels'"},
     {"an empty label", BYTES("a,y\n1,\n2,1\n"), {0}, ERROR_DATA, "line 2: target column 'y' holds ''"},
     {"a class number that is none", BYTES("a,y\n1,0.5\n"), {0}, ERROR_DATA, "which is not a class number"},
-    {"a column that is not there", BYTES("aa,y\n1,0\n"), {0}, ERROR_DATA, "column 'a' of option 'data.numeric' is not in the data"},
-    {"no target column", BYTES("a,z\n1,0\n"), {0}, ERROR_DATA, "column 'y' of option 'data.target' is not in the data"},
-    {"a header that names a column twice", BYTES("a,a,y\n1,2,0\n"), {0}, ERROR_DATA, "column 'a' is named twice"},
+    {"a column that is not there",
+     BYTES("aa,y\n1,0\n"),
+     {0},
+     ERROR_DATA,
+     "column 'a' of option 'data.numeric' is not in the data"},
+    {"no target column",
+     BYTES("a,z\n1,0\n"),
+     {0},
+     ERROR_DATA,
+     "column 'y' of option 'data.target' is not in the data"},
+    {"a header that names a column twice",
+     BYTES("a,a,y\n1,2,0\n"),
+     {0},
+     ERROR_DATA,
+     "column 'a' is named twice"},
     {"only a header", BYTES("a,y\n"), {0}, ERROR_DATA, "has no usable row"},
     {"an empty file", BYTES(""), {0}, ERROR_DATA, "has no header"},
     {"one row cannot be split", BYTES("a,y\n1,0\n"), {0}, ERROR_DATA, "no row of 1 falls into"},
-    {"the target as a feature", BYTES("a,y\n1,0\n"), {"data.categorical=y"}, ERROR_CONFIG, "column 'y' of option 'data.categorical' is already target"},
+    {"the target as a feature",
+     BYTES("a,y\n1,0\n"),
+     {"data.categorical=y"},
+     ERROR_CONFIG,
+     "column 'y' of option 'data.categorical' is already target"},
     {"nothing to learn from", BYTES("a,y\n1,0\n"), {"data.numeric="}, ERROR_CONFIG, "name no column"},
-    {"three classes of two", BYTES("a,y\n1,0\n"), {"data.labels=n=0,m=1,x=2"}, ERROR_CONFIG, "names 3 classes, but the task is binary"},
-    {"a remainder beyond the modulus", BYTES("a,y\n1,0\n2,1\n"), {"split.method=modulo", "split.remainder=5"}, ERROR_CONFIG, "must be below 'split.modulo' 5"},
-    {"test files without their method", BYTES("a,y\n1,0\n2,1\n"), {"data.test=d.csv"}, ERROR_CONFIG, "'split.method' is 'hash', not 'file'"},
-    {"the method without test files", BYTES("a,y\n1,0\n2,1\n"), {"split.method=file"}, ERROR_CONFIG, "'data.test' names no file"},
-    {"a cutoff without a column", BYTES("a,y\n1,0\n2,1\n"), {"data.cutoff=3"}, ERROR_CONFIG, "needs 'data.cutoff_column'"},
-    {"time that goes back", BYTES("a,y\n1,0\n3,1\n2,0\n"), {"split.method=time", "data.cutoff_column=a"}, ERROR_DATA,
+    {"three classes of two",
+     BYTES("a,y\n1,0\n"),
+     {"data.labels=n=0,m=1,x=2"},
+     ERROR_CONFIG,
+     "names 3 classes, but the task is binary"},
+    {"a remainder beyond the modulus",
+     BYTES("a,y\n1,0\n2,1\n"),
+     {"split.method=modulo", "split.remainder=5"},
+     ERROR_CONFIG,
+     "must be below 'split.modulo' 5"},
+    {"test files without their method",
+     BYTES("a,y\n1,0\n2,1\n"),
+     {"data.test=d.csv"},
+     ERROR_CONFIG,
+     "'split.method' is 'hash', not 'file'"},
+    {"the method without test files",
+     BYTES("a,y\n1,0\n2,1\n"),
+     {"split.method=file"},
+     ERROR_CONFIG,
+     "'data.test' names no file"},
+    {"a cutoff without a column",
+     BYTES("a,y\n1,0\n2,1\n"),
+     {"data.cutoff=3"},
+     ERROR_CONFIG,
+     "needs 'data.cutoff_column'"},
+    {"time that goes back",
+     BYTES("a,y\n1,0\n3,1\n2,0\n"),
+     {"split.method=time", "data.cutoff_column=a"},
+     ERROR_DATA,
      "line 4: rows are not in time order: column 'a' holds '2' after '3'"},
-    {"a regression target that is a word", BYTES("a,y\n1,0\n2,high\n"), {"task=regression"}, ERROR_DATA, "holds 'high', which is not a number"},
-    {"labels of a regression", BYTES("a,y\n1,0\n"), {"task=regression", "data.labels=x=0,z=1"}, ERROR_CONFIG, "no meaning for a regression"},
+    {"a regression target that is a word",
+     BYTES("a,y\n1,0\n2,high\n"),
+     {"task=regression"},
+     ERROR_DATA,
+     "holds 'high', which is not a number"},
+    {"labels of a regression",
+     BYTES("a,y\n1,0\n"),
+     {"task=regression", "data.labels=x=0,z=1"},
+     ERROR_CONFIG,
+     "no meaning for a regression"},
 };
 
 START_TEST(what_cannot_be_read_is_refused_with_its_place)
@@ -115,15 +221,17 @@ START_TEST(tolerated_bad_rows_are_counted_and_named)
     Bench bench = bench_new();
     static const char file[] = "a,y\n1,0\nx,1\n2,1\n\n3,0\n4,1,5\n5,0\n6,1\n7,0\n";
     bench_write(&bench, "d.csv", file, sizeof file - 1);
-    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.bad_rows=3", "split.method=modulo", "split.modulo=3", "split.remainder=0",
-                 "split.validation=0.4", NULL);
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.bad_rows=3", "split.method=modulo",
+                 "split.modulo=3", "split.remainder=0", "split.validation=0.4", NULL);
     Dataset *dataset = bench_open(&bench);
     ck_assert_msg(dataset != NULL, "%s", bench.error.message);
     Json *description = dataset_describe(dataset);
     ck_assert_int_eq(json_integer_or(json_get(description, "bad"), -1), 3);
     ck_assert_int_eq(json_integer_or(json_get(json_at(json_get(description, "bad_rows"), 1), "line"), -1), 5);
-    ck_assert_str_eq(json_text_or(json_get(json_at(json_get(description, "bad_rows"), 2), "reason"), ""), "record has 3 fields, not 2");
-    // Records are numbered with the bad ones, so a row keeps its split when a row before it is repaired: 1, x, 2, 3, 4, 5, 6, 7.
+    ck_assert_str_eq(json_text_or(json_get(json_at(json_get(description, "bad_rows"), 2), "reason"), ""),
+                     "record has 3 fields, not 2");
+    // Records are numbered with the bad ones, so a row keeps its split when a row before it is repaired: 1,
+    // x, 2, 3, 4, 5, 6, 7.
     Column column;
     ASSERT_OK(dataset_column(dataset, SPLIT_TEST, "a", &column, &bench.error), &bench.error);
     ck_assert_uint_eq(column.rows, 3);
@@ -148,12 +256,31 @@ END_TEST
 
 // -- numbers
 
-typedef struct NumberCase { const char *text; double value; } NumberCase;
+typedef struct NumberCase {
+    const char *text;
+    double value;
+} NumberCase;
 static const NumberCase number_cases[] = {
-    {"0", 0}, {"-0", -0.0}, {"+7", 7}, {"007", 7}, {".5", .5}, {"5.", 5}, {"1e3", 1e3}, {"1E-3", 1e-3}, {"-12.5e+2", -1250},
-    {"0.1", 0.1}, {"179769313486231570000e288", 1.7976931348623157e308}, {"4.9e-324", 4.9e-324}, {"2.2250738585072011e-308", 2.2250738585072011e-308},
-    {"9007199254740993", 9007199254740992.0}, {"9007199254740991", 9007199254740991.0}, {"123456789012345678901234567890", 1.2345678901234568e29},
-    {"0.000000000000000000000000000001", 1e-30}, {"8.2999999999999998", 8.2999999999999998}, {"100000000000000000000000", 1e23}, {"1e-400", 0},
+    {"0", 0},
+    {"-0", -0.0},
+    {"+7", 7},
+    {"007", 7},
+    {".5", .5},
+    {"5.", 5},
+    {"1e3", 1e3},
+    {"1E-3", 1e-3},
+    {"-12.5e+2", -1250},
+    {"0.1", 0.1},
+    {"179769313486231570000e288", 1.7976931348623157e308},
+    {"4.9e-324", 4.9e-324},
+    {"2.2250738585072011e-308", 2.2250738585072011e-308},
+    {"9007199254740993", 9007199254740992.0},
+    {"9007199254740991", 9007199254740991.0},
+    {"123456789012345678901234567890", 1.2345678901234568e29},
+    {"0.000000000000000000000000000001", 1e-30},
+    {"8.2999999999999998", 8.2999999999999998},
+    {"100000000000000000000000", 1e23},
+    {"1e-400", 0},
     {"3.1415926535897932384626433832795028841971", 3.141592653589793},
 };
 
@@ -169,7 +296,8 @@ START_TEST(numbers_are_rounded_correctly)
     ck_assert_msg(dataset != NULL, "%s", bench.error.message);
     Column column;
     ASSERT_OK(dataset_column(dataset, SPLIT_TEST, "a", &column, &bench.error), &bench.error);
-    ck_assert_msg(memcmp(&column.numbers[0], &c->value, sizeof(double)) == 0, "%s gives %.17g", c->text, column.numbers[0]);
+    ck_assert_msg(memcmp(&column.numbers[0], &c->value, sizeof(double)) == 0, "%s gives %.17g", c->text,
+                  column.numbers[0]);
     column_done(&column);
     dataset_close(dataset);
     bench_done(&bench);
@@ -216,7 +344,9 @@ START_TEST(a_row_keeps_its_hash_split_when_others_come)
         ck_assert_msg(old && both, "%s", bench.error.message);
         size_t rows = split_values(&bench, old, (Split)s, before, sizeof before);
         split_values(&bench, both, (Split)s, after, sizeof after);
-        double share = (double)rows / ROWS, expected = s == SPLIT_TEST ? 0.2 : s == SPLIT_VALIDATION ? 0.08 : 0.72;
+        double share = (double)rows / ROWS, expected = s == SPLIT_TEST         ? 0.2
+                                                       : s == SPLIT_VALIDATION ? 0.08
+                                                                               : 0.72;
         ck_assert_msg(fabs(share - expected) < 0.03, "%s: %.3f", split_name((Split)s), share);
         ck_assert_int_eq(memcmp(before, after, ROWS), 0);
         dataset_close(old);
@@ -251,7 +381,8 @@ START_TEST(modulo_and_time_cut_exact_shares)
 {
     Bench bench = bench_new();
     write_rows(&bench, "d.csv", 0, 1000, "\n");
-    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "split.method=modulo", "split.modulo=5", "split.remainder=4", "split.validation=0.25", NULL);
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "split.method=modulo", "split.modulo=5",
+                 "split.remainder=4", "split.validation=0.25", NULL);
     Dataset *dataset = bench_open(&bench);
     ck_assert_uint_eq(dataset_rows(dataset, SPLIT_TEST), 200);
     ck_assert_uint_eq(dataset_rows(dataset, SPLIT_VALIDATION), 200);
@@ -262,7 +393,8 @@ START_TEST(modulo_and_time_cut_exact_shares)
         ck_assert((size_t)column.numbers[i] == 5 * i + 4);
     column_done(&column);
     dataset_close(dataset);
-    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "split.method=time", "split.test=0.2", "split.validation=0.1", "data.cutoff_column=a", NULL);
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "split.method=time", "split.test=0.2",
+                 "split.validation=0.1", "data.cutoff_column=a", NULL);
     dataset = bench_open(&bench);
     ck_assert_uint_eq(dataset_rows(dataset, SPLIT_TRAIN), 720);
     ASSERT_OK(dataset_column(dataset, SPLIT_VALIDATION, "a", &column, &bench.error), &bench.error);
@@ -278,7 +410,8 @@ START_TEST(test_files_are_the_test_rows)
     Bench bench = bench_new();
     write_rows(&bench, "train.csv", 0, 300, "\n");
     write_rows(&bench, "test.csv", 300, 100, "\r\n");
-    bench_config(&bench, "data.train=train.csv", "data.test=test.csv", "data.numeric=a", "split.method=file", NULL);
+    bench_config(&bench, "data.train=train.csv", "data.test=test.csv", "data.numeric=a", "split.method=file",
+                 NULL);
     Dataset *dataset = bench_open(&bench);
     bool there[400];
     ck_assert_uint_eq(split_values(&bench, dataset, SPLIT_TEST, there, sizeof there), 100);
@@ -300,7 +433,8 @@ START_TEST(rows_after_the_cutoff_are_left_out_and_counted)
     for (int i = 1; i <= 28; i++)
         text_add_format(&file, "2026-02-%02d,%d,%d\n", i, i, i % 2);
     bench_write(&bench, "d.csv", text_string(&file), file.length);
-    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.cutoff_column=day", "data.cutoff=2026-02-20", "split.method=time", NULL);
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.cutoff_column=day",
+                 "data.cutoff=2026-02-20", "split.method=time", NULL);
     Dataset *dataset = bench_open(&bench);
     Json *description = dataset_describe(dataset);
     ck_assert_int_eq(json_integer_or(json_get(description, "after_cutoff"), -1), 8);
@@ -311,7 +445,8 @@ START_TEST(rows_after_the_cutoff_are_left_out_and_counted)
     column_done(&column);
     json_free(description);
     dataset_close(dataset);
-    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.cutoff_column=a", "data.cutoff=9", NULL);   // as numbers: 10 is after 9
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "data.cutoff_column=a", "data.cutoff=9",
+                 NULL);   // as numbers: 10 is after 9
     dataset = bench_open(&bench);
     ck_assert_msg(dataset != NULL, "%s", bench.error.message);
     description = dataset_describe(dataset);
@@ -395,7 +530,8 @@ START_TEST(a_file_changed_in_place_is_found_and_one_replaced_is_not_read)
     fseek(file, 10, SEEK_SET);
     fputc('9', file);
     fclose(file);
-    ASSERT_FAILS(dataset_still_same(dataset, &bench.error), &bench.error, ERROR_DATA, "changed while it was in use");
+    ASSERT_FAILS(dataset_still_same(dataset, &bench.error), &bench.error, ERROR_DATA,
+                 "changed while it was in use");
     dataset_close(dataset);
     bench_done(&bench);
 }
@@ -406,13 +542,15 @@ START_TEST(files_that_are_absent_or_no_files_are_refused)
     Bench bench = bench_new();
     bench_config(&bench, "data.train=absent.csv", "data.numeric=a", NULL);
     ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_IO, "absent.csv");
-    ASSERT_OK(file_make_directory(support_path(bench.folder, "folder.csv"), 0700, &bench.error), &bench.error);
+    ASSERT_OK(file_make_directory(support_path(bench.folder, "folder.csv"), 0700, &bench.error),
+              &bench.error);
     bench_config(&bench, "data.train=folder.csv", "data.numeric=a", NULL);
     ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA, "not a regular file");
     write_rows(&bench, "d.csv", 0, 50000, "\n");
     bench_config(&bench, "data.train=d.csv", "data.numeric=a", "input.host_memory=1MB", NULL);
     Dataset *dataset = bench_open(&bench);
-    ck_assert_msg(dataset == NULL && strstr(bench.error.message, "input.host_memory"), "%s", bench.error.message);
+    ck_assert_msg(dataset == NULL && strstr(bench.error.message, "input.host_memory"), "%s",
+                  bench.error.message);
     error_clear(&bench.error);
     bench_done(&bench);
 }
@@ -423,17 +561,24 @@ START_TEST(damaged_gzip_names_the_file)
     Bench bench = bench_new();
     SCOPED_TEXT packed;
     text_init(&packed, 1 << 20);
-    ASSERT_OK(file_read(FEDGATE_SOURCE_DIR "/fixtures/fed_loader/rows.csv.gz", &packed, &bench.error), &bench.error);
+    ASSERT_OK(file_read(FEDGATE_SOURCE_DIR "/fixtures/fed_loader/rows.csv.gz", &packed, &bench.error),
+              &bench.error);
     bench_write(&bench, "d.csv.gz", packed.data, packed.length - 100);
     bench_config(&bench, "data.train=d.csv.gz", "data.numeric=x01", NULL);
-    ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA, "d.csv.gz': gzip member 1 at offset 0: compressed file is cut short");
+    ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA,
+                 "d.csv.gz': gzip member 1 at offset 0: compressed file is cut short");
     bench_done(&bench);
 }
 END_TEST
 
 // -- the fixtures and the four real data sets
 
-typedef struct SetCase { const char *config, *directory; size_t train_validation, test; double positive_test; int64_t categories[10]; } SetCase;
+typedef struct SetCase {
+    const char *config, *directory;
+    size_t train_validation, test;
+    double positive_test;
+    int64_t categories[10];
+} SetCase;
 static const SetCase set_cases[] = {
     {"fed_loader", NULL, 5120, 1024, NAN, {0}},
     {"learnable", NULL, 4500, 1500, NAN, {4, 3, 7}},
@@ -449,7 +594,8 @@ START_TEST(known_data_sets_have_the_rows_their_readme_says)
     char path[FILE_PATH_SIZE], set[FILE_PATH_SIZE] = "train.seed=1";
     if (c->directory) {
         const char *shared = getenv("FEDGATE_SHARED");
-        snprintf(path, sizeof path, "%s/data/%s", shared ? shared : FEDGATE_SOURCE_DIR "/../shared", c->directory);
+        snprintf(path, sizeof path, "%s/data/%s", shared ? shared : FEDGATE_SOURCE_DIR "/../shared",
+                 c->directory);
         if (!file_is_directory(path))
             return;   // the data are not part of the sources
         snprintf(set, sizeof set, "data.directory=%.4000s", path);
@@ -471,8 +617,9 @@ START_TEST(known_data_sets_have_the_rows_their_readme_says)
     Maps *maps = maps_fit(dataset, bench.config, &bench.error);
     ck_assert_msg(maps != NULL, "%s", bench.error.message);
     for (size_t i = 0; i < maps_categorical(maps); i++)
-        ck_assert_msg(maps_cardinality(maps, i) <= c->categories[i] + 1 && maps_cardinality(maps, i) >= c->categories[i], "%s, column %zu: %lld", c->config, i,
-                      (long long)maps_cardinality(maps, i));
+        ck_assert_msg(maps_cardinality(maps, i) <= c->categories[i] + 1 &&
+                          maps_cardinality(maps, i) >= c->categories[i],
+                      "%s, column %zu: %lld", c->config, i, (long long)maps_cardinality(maps, i));
     Table table;
     ASSERT_OK(dataset_decode(dataset, maps, SPLIT_TEST, bench.ledger, &table, &bench.error), &bench.error);
     double positive = 0;
@@ -493,8 +640,10 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("input rows");
     TCase *t = tcase_create("rows");
-    tcase_add_loop_test(t, records_are_read_as_rfc_4180_says, 0, sizeof record_cases / sizeof record_cases[0]);
-    tcase_add_loop_test(t, what_cannot_be_read_is_refused_with_its_place, 0, sizeof refused_cases / sizeof refused_cases[0]);
+    tcase_add_loop_test(t, records_are_read_as_rfc_4180_says, 0,
+                        sizeof record_cases / sizeof record_cases[0]);
+    tcase_add_loop_test(t, what_cannot_be_read_is_refused_with_its_place, 0,
+                        sizeof refused_cases / sizeof refused_cases[0]);
     tcase_add_test(t, tolerated_bad_rows_are_counted_and_named);
     tcase_add_test(t, the_nearest_column_is_suggested);
     tcase_add_loop_test(t, numbers_are_rounded_correctly, 0, sizeof number_cases / sizeof number_cases[0]);
@@ -508,7 +657,8 @@ static Suite *suite(void)
     tcase_add_test(t, a_file_changed_in_place_is_found_and_one_replaced_is_not_read);
     tcase_add_test(t, files_that_are_absent_or_no_files_are_refused);
     tcase_add_test(t, damaged_gzip_names_the_file);
-    tcase_add_loop_test(t, known_data_sets_have_the_rows_their_readme_says, 0, sizeof set_cases / sizeof set_cases[0]);
+    tcase_add_loop_test(t, known_data_sets_have_the_rows_their_readme_says, 0,
+                        sizeof set_cases / sizeof set_cases[0]);
     suite_add_tcase(s, t);
     return s;
 }
