@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+enum { LINE_SIZE = 200 };
+
 // Rows with index mod 10 = 9 test; a tenth of the rest validates.
 static void profile(Bench *bench, const char *header, const char *(*row)(int i, char *to),
                     const char *const sets[3], const Json *reference, Json **ret_evidence, Json **ret_profile)
@@ -11,7 +13,7 @@ static void profile(Bench *bench, const char *header, const char *(*row)(int i, 
     SCOPED_TEXT file;
     text_init(&file, 1 << 20);
     text_add_format(&file, "%s\n", header);
-    char line[200];
+    char line[LINE_SIZE];
     for (int i = 0; i < 2000; i++)
         text_add_format(&file, "%s\n", row(i, line));
     bench_write(bench, "d.csv", text_string(&file), file.length);
@@ -54,12 +56,12 @@ static const char *mixed_row(int i, char *to)
     // times in ten.
     bool test = i % 10 == 9, y = noise(i) % 2 == 0;
     bool tells = noise(3 * i) % 10 == 0 ? !y : y;
-    sprintf(to, "%s%d,%d,4,%d,id%d,%s,%s,%d", i % 5 == 0 ? "NA" : "", i % 5 == 0 ? 0 : noise(2 * i),
-            test && i % 20 == 9 ? 5000 : noise(i), y ? 1000 + i : i - 5000, i,
-            test    ? "new"
-            : i % 3 ? "old"
-                    : "older",
-            tells ? "yes" : "no", y);
+    snprintf(to, LINE_SIZE, "%s%d,%d,4,%d,id%d,%s,%s,%d", i % 5 == 0 ? "NA" : "",
+             i % 5 == 0 ? 0 : noise(2 * i), test && i % 20 == 9 ? 5000 : noise(i), y ? 1000 + i : i - 5000, i,
+             test    ? "new"
+             : i % 3 ? "old"
+                     : "older",
+             tells ? "yes" : "no", y);
     char *zero = strstr(to, "NA0");
     if (zero)
         memmove(zero + 2, zero + 3, strlen(zero + 3) + 1);
@@ -123,21 +125,21 @@ END_TEST
 
 static const char *early_row(int i, char *to)
 {
-    sprintf(to, "%d,%d,%s,%d", noise(i), noise(2 * i),
-            noise(i) < 300   ? "red"
-            : noise(i) < 900 ? "green"
-                             : "blue",
-            i % 2);
+    snprintf(to, LINE_SIZE, "%d,%d,%s,%d", noise(i), noise(2 * i),
+             noise(i) < 300   ? "red"
+             : noise(i) < 900 ? "green"
+                              : "blue",
+             i % 2);
     return to;
 }
 
 static const char *late_row(int i, char *to)   // x moved by two of its ten bins, c has a new word, z stayed
 {
-    sprintf(to, "%d,%d,%s,%d", noise(i) + 200, noise(2 * i + 1),
-            noise(i) < 300   ? "red"
-            : noise(i) < 700 ? "green"
-                             : "violet",
-            i % 2);
+    snprintf(to, LINE_SIZE, "%d,%d,%s,%d", noise(i) + 200, noise(2 * i + 1),
+             noise(i) < 300   ? "red"
+             : noise(i) < 700 ? "green"
+                              : "violet",
+             i % 2);
     return to;
 }
 
