@@ -75,10 +75,11 @@ bool reader_fetch(RowReader *reader, const uint32_t *rows, size_t count, Error *
         size_t next = group_end(reader, rows, first, count, &begin, &end);
         size_t length = (size_t)(end - begin);
         const SourceFile *file = dataset_file_of(dataset, rows[first]);
-        reader->read_bytes += (int64_t)length;
         if (file->memory) {
-            for (size_t i = first; i < next; i++)
+            for (size_t i = first; i < next; i++) {
                 reader->place[i] = (size_t)dataset->rows[rows[i]].offset;
+                reader->read_bytes += dataset->rows[rows[i]].length;
+            }
             first = next;
             continue;
         }
@@ -89,6 +90,7 @@ bool reader_fetch(RowReader *reader, const uint32_t *rows, size_t count, Error *
         for (size_t i = first; i < next; i++)
             reader->place[i] = used + (size_t)(dataset->rows[rows[i]].offset - begin);
         used += length;
+        reader->read_bytes += (int64_t)length;
         reader->reads++;
         first = next;
     }
