@@ -12,6 +12,7 @@
 typedef struct Loop {
     Trainer *trainer;
     Feed *feed;
+    Clerk clerk;
     FeedBatch batch;
     int64_t block_begin_ns, block_first, block_samples;
     int64_t wait_ns, exposed_ns, compute_ns, rest_ns;   // of the steps since the last report
@@ -79,7 +80,7 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
         return got;
     begin = now_ns(loop);
     trace_step(trainer, step);
-    feed_compute_begins(loop->feed, &loop->batch);
+    clerk_post(&loop->clerk, &loop->batch);
     times->rest_ns[REST_HAND_OVER] = now_ns(loop) - begin;
     clock_sleep_ns(trainer->spec.clock, (int64_t)fault_value("closure.unnamed_ns", 0));
     Interval compute = {.begin = now_ns(loop)};
@@ -87,9 +88,7 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     compute.end = now_ns(loop);
     times->compute_ns = compute.end - compute.begin;
     begin = now_ns(loop);
-    feed_release(loop->feed, &loop->batch);
-    times->rest_ns[REST_RELEASE] = now_ns(loop) - begin;
-    begin = now_ns(loop);
+    clerk_settle(&loop->clerk);
     good = good && keep_books(trainer, step, error);
     if (traced)
         claim_step(trainer, loop->batch.rows, compute, claimed_length(compute));
@@ -123,10 +122,10 @@ static int step_modelled(Loop *loop, int64_t step, StepTimes *times, Error *erro
     int got = feed_next(loop->feed, &loop->batch, &ignored_wait, &ignored_exposed, error);
     if (got <= 0)
         return got;
-    feed_compute_begins(loop->feed, &loop->batch);
+    clerk_post(&loop->clerk, &loop->batch);
+    clerk_settle(&loop->clerk);
     if (!trainer_step(trainer, &loop->batch, loop->batch.rows, step, NULL, error))
         return -1;
-    feed_release(loop->feed, &loop->batch);
     ModelStep modelled;
     model_clock_step(&trainer->model, begin, &modelled);
     times->wait_ns = modelled.load_end > begin ? modelled.load_end - begin : 0;
@@ -337,6 +336,7 @@ static bool finish(Loop *loop, const char *trace_path, TrainResult *ret_result, 
     if ((loop->stopped && !checkpoint_begin(trainer, error)) || !checkpoint_end(trainer, error))
         return false;
     put_stages(loop, evidence);
+    clerk_close(&loop->clerk);
     feed_close(loop->feed);   // its staging thread may still be adding a copy: only then is the timeline read
     loop->feed = NULL;
     if (!device_synchronise(trainer->spec.device, error) || !meter_evidence(meter, evidence, error) ||
@@ -364,9 +364,10 @@ bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_re
         return false;
     trainer->meter.host_begin_ns = loop.block_begin_ns = now_ns(&loop);
     trainer->meter.device_begin_ns = device_now_ns(trainer->spec.device);
-    bool good = run_steps(&loop, error) && finish(&loop, trace_path, ret_result, evidence, error);
+    bool good = clerk_open(&loop.clerk, loop.feed, !trainer->simulated, error) && run_steps(&loop, error) && finish(&loop, trace_path, ret_result, evidence, error);
     Error ignored = ERROR_INIT;
     device_trace(trainer->spec.device, NULL);
+    clerk_close(&loop.clerk);
     feed_close(loop.feed);
     return good || (checkpoint_end(trainer, &ignored) && false);
 }

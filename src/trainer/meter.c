@@ -11,7 +11,6 @@ enum { METER_STEPS = 20000, METER_WINDOW = 100, METER_LIVE = 2000, METER_SPANS =
 
 static const char *const rest_names[REST_COUNT] = {
     [REST_HAND_OVER] = "hand_over",
-    [REST_RELEASE] = "release",
     [REST_BOOKKEEPING] = "bookkeeping",
 };
 static const char *const claim_names[CLAIM_COUNT] = {

@@ -14,7 +14,6 @@ static bool cycle(Trainer *trainer, Error *error)
         return false;
     if (got == 0)
         return FAIL(error, ERROR_DATA, 0, "the input gave no batch to rehearse with");
-    feed_compute_begins(feed, &batch);
     int64_t remainder = trainer->train_rows % trainer->batch;
     bool good = trainer_step(trainer, &batch, batch.rows, 0, NULL, error) &&
                 (remainder == 0 || remainder > batch.rows || trainer_step(trainer, &batch, remainder, 0, NULL, error));

@@ -62,7 +62,7 @@ const char *loss_kind_name(FedgateLossKind kind);   // the task: "binary", "mult
 bool loss_kind_find(const char *name, FedgateLossKind *ret_kind);
 
 // -- meter: what was measured, step by step
-typedef enum Rest { REST_HAND_OVER, REST_RELEASE, REST_BOOKKEEPING, REST_COUNT } Rest;
+typedef enum Rest { REST_HAND_OVER, REST_BOOKKEEPING, REST_COUNT } Rest;
 typedef struct StepTimes { int64_t index, wall_ns, wait_ns, exposed_ns, compute_ns, rest_ns[REST_COUNT]; } StepTimes;
 typedef enum Claim { CLAIM_FORWARD, CLAIM_BACKWARD, CLAIM_STEP, CLAIM_COUNT } Claim;
 typedef struct Claimed { Interval *at; size_t count, capacity; double flop, bytes; int64_t time_ns; } Claimed;
@@ -97,6 +97,20 @@ void model_clock_init(ModelClock *model, int64_t now_ns, int64_t workers, int64_
 void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step);
 
 typedef struct Recipe { double rate, warmup, final_ratio, decay, beta1, beta2, epsilon, clip, dropout; } Recipe;   // options train.*
+
+// -- clerk: tells the loader that compute has begun, on a thread of its own
+typedef struct Clerk {
+    Feed *feed;
+    pthread_t thread;
+    bool started, releases;
+    _Atomic bool closing;
+    _Atomic int duty;
+    FeedBatch batch, before;     // before: computed, still to be released
+} Clerk;
+bool clerk_open(Clerk *clerk, Feed *feed, bool threaded, Error *error);
+void clerk_close(Clerk *clerk);
+void clerk_post(Clerk *clerk, const FeedBatch *batch);   // compute of this batch begins now
+void clerk_settle(Clerk *clerk);                         // what was posted is done when this returns
 
 // -- state that a checkpoint holds
 typedef struct Progress {

@@ -1,7 +1,7 @@
 // stream - the copy stream: a staging thread that copies in order, and the events that order it against compute.
 //
-// Compute runs in the caller's thread, so a point of the compute stream has passed as soon as it is recorded. One lock and one
-// condition serve all events of a device: there are few, and a copy lasts much longer than a wake-up.
+// Compute runs in the caller's thread, so a point of the compute stream has passed as soon as it is recorded. One lock serves all
+// events of a device. Threads are woken only when one waits for just that: a wake-up costs the caller as much as a small kernel.
 #include "cpu_internal.h"
 
 #include <fedgate/clock.h>
@@ -18,8 +18,9 @@ struct Stream {
     CpuDevice *device;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool started, closing, copying;
+    pthread_cond_t given, passed;   // a copy was queued; an event passed or the queue ran empty
+    int waiting;                    // threads in `passed`
+    bool started, closing;
     struct { FedgateCopy copy; int64_t launched_ns; } queue[STREAM_QUEUE];   // ring
     size_t first, count;
 };
@@ -42,32 +43,47 @@ static void copy_now(Stream *stream, const FedgateCopy *copy, int64_t launched_n
     device->host->span(device->host->context, &span);
 }
 
+// Locked.
+static void announce(Stream *stream)
+{
+    if (stream->waiting > 0)
+        pthread_cond_broadcast(&stream->passed);
+}
+
+// Locked. Waits until something has passed; until NULL: without limit. False when the time is over.
+static bool await(Stream *stream, const struct timespec *until)
+{
+    stream->waiting++;
+    int late = until ? pthread_cond_clockwait(&stream->passed, &stream->lock, CLOCK_MONOTONIC, until)
+                     : pthread_cond_wait(&stream->passed, &stream->lock);
+    stream->waiting--;
+    return late == 0;
+}
+
 static void *stage(void *context)
 {
     Stream *stream = context;
     pthread_mutex_lock(&stream->lock);
     for (;;) {
         while (stream->count == 0 && !stream->closing)
-            pthread_cond_wait(&stream->changed, &stream->lock);
+            pthread_cond_wait(&stream->given, &stream->lock);
         if (stream->count == 0)
             break;
         FedgateCopy copy = stream->queue[stream->first].copy;
         int64_t launched_ns = stream->queue[stream->first].launched_ns;
         CpuEvent *after = copy.after, *done = copy.done;
         while (after && !after->passed && !stream->closing)
-            pthread_cond_wait(&stream->changed, &stream->lock);
+            await(stream, NULL);
         bool give_up = after && !after->passed;
-        stream->copying = true;
         pthread_mutex_unlock(&stream->lock);
         if (!give_up)
             copy_now(stream, &copy, launched_ns);
         pthread_mutex_lock(&stream->lock);
-        stream->copying = false;
         stream->first = (stream->first + 1) % STREAM_QUEUE;
         stream->count--;
         if (done)
             done->passed = !give_up;
-        pthread_cond_broadcast(&stream->changed);
+        announce(stream);
     }
     pthread_mutex_unlock(&stream->lock);
     return NULL;
@@ -80,7 +96,8 @@ Stream *stream_new(CpuDevice *device)
         return NULL;
     stream->device = device;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_cond_init(&stream->changed, NULL);
+    pthread_cond_init(&stream->given, NULL);
+    pthread_cond_init(&stream->passed, NULL);
     stream->started = pthread_create(&stream->thread, NULL, stage, stream) == 0;
     if (stream->started)
         return stream;
@@ -94,12 +111,14 @@ void stream_free(Stream *stream)
         return;
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
-    pthread_cond_broadcast(&stream->changed);
+    pthread_cond_broadcast(&stream->given);
+    pthread_cond_broadcast(&stream->passed);
     pthread_mutex_unlock(&stream->lock);
     if (stream->started)
         pthread_join(stream->thread, NULL);
     pthread_mutex_destroy(&stream->lock);
-    pthread_cond_destroy(&stream->changed);
+    pthread_cond_destroy(&stream->given);
+    pthread_cond_destroy(&stream->passed);
     free(stream);
 }
 
@@ -114,7 +133,8 @@ bool stream_copy(Stream *stream, const FedgateCopy *copy, char *ret_reason)
         stream->queue[last].launched_ns = cpu_now(stream->device);
         if (done)
             done->passed = false;
-        pthread_cond_broadcast(&stream->changed);
+        if (stream->count == 1)
+            pthread_cond_signal(&stream->given);
     }
     pthread_mutex_unlock(&stream->lock);
     if (!room)
@@ -126,7 +146,7 @@ void stream_drain(Stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     while (stream->count > 0)
-        pthread_cond_wait(&stream->changed, &stream->lock);
+        await(stream, NULL);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -148,7 +168,7 @@ void cpu_event_record(void *device, void *event)
     Stream *stream = ((CpuDevice *)device)->stream;
     pthread_mutex_lock(&stream->lock);
     ((CpuEvent *)event)->passed = true;
-    pthread_cond_broadcast(&stream->changed);
+    announce(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -168,9 +188,8 @@ bool cpu_event_wait(void *event, int64_t timeout_ns)
     int64_t until_ns = clock_monotonic_ns(clock_real()) + timeout_ns;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     pthread_mutex_lock(&stream->lock);
-    int late = 0;
-    while (!waited->passed && late == 0)
-        late = pthread_cond_clockwait(&stream->changed, &stream->lock, CLOCK_MONOTONIC, &until);
+    while (!waited->passed && await(stream, &until))
+        continue;
     bool passed = waited->passed;
     pthread_mutex_unlock(&stream->lock);
     return passed;
