@@ -226,37 +226,42 @@ static bool ship_once(Shipment *shipment, Error *error)
     return reader_open(shipment->path, shipment->run, &from_start, error) && ship_from(shipment, from_start, error);
 }
 
-static bool ship_until_done(Shipment *shipment, Error *error)
-{
-    for (int attempt = 0; !ship_once(shipment, error); attempt++) {
-        Client *client = shipment->telemetry->client;
-        if (shipment->moved)
-            attempt = 0;
-        shipment->moved = false;
-        if (attempt + 1 >= TELEMETRY_TRIES || !(client_is_lost(client) || client_may_retry(client)) ||
-            error->kind == ERROR_INCONSISTENT || error->kind == ERROR_CONFLICT)
-            return false;
-        error_clear(error);   // ignoring: the position is read again, whether or not that COMMIT was done
-        telemetry_back_off(attempt);
-    }
-    return true;
-}
-
-static bool count_stored(Shipment *shipment, int64_t *ret_acknowledged, Error *error)
+// Ships, then counts in the tables; rows that are missing there are shipped again, once.
+static bool ship_and_count(Shipment *shipment, int64_t *ret_acknowledged, Error *error)
 {
     int64_t counted = 0;
-    if (!rows_count(shipment->telemetry->client, shipment->run, shipment->position.seq, &counted, error))
+    Client *const *client = &shipment->telemetry->client;   // a reconnection replaces it
+    if (!ship_once(shipment, error) || !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
         return false;
     if (counted < shipment->position.seq && !shipment->refill) {
         shipment->refill = true;
-        if (!ship_until_done(shipment, error) ||
-            !rows_count(shipment->telemetry->client, shipment->run, shipment->position.seq, &counted, error))
+        if (!ship_once(shipment, error) || !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
             return false;
     }
     if (counted != shipment->position.seq)
         return FAIL(error, ERROR_INCONSISTENT, 0, "the database says it has %lld rows of run '%s', its tables hold %lld",
                     (long long)shipment->position.seq, shipment->run, (long long)counted);
     *ret_acknowledged = counted;
+    return true;
+}
+
+static bool ship_until_done(Shipment *shipment, int64_t *ret_acknowledged, Error *error)
+{
+    int64_t give_up_ns = clock_monotonic_ns(clock_real()) + shipment->telemetry->timeout_ns;
+    for (int attempt = 0; !ship_and_count(shipment, ret_acknowledged, error); attempt++) {
+        const Client *client = shipment->telemetry->client;
+        int64_t now_ns = clock_monotonic_ns(clock_real());
+        if (shipment->moved) {
+            attempt = 0;
+            give_up_ns = now_ns + shipment->telemetry->timeout_ns;
+        }
+        shipment->moved = false;
+        if (attempt + 1 >= TELEMETRY_TRIES || now_ns > give_up_ns || !(client_is_lost(client) || client_may_retry(client)) ||
+            error->kind == ERROR_INCONSISTENT || error->kind == ERROR_CONFLICT)
+            return false;
+        error_clear(error);   // ignoring: the position is read again, whether or not that COMMIT was done
+        telemetry_back_off(attempt);
+    }
     return true;
 }
 
@@ -269,8 +274,8 @@ static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipRe
     text_init(&shipment.rest, SPOOL_PAYLOAD_MAXIMUM);
     for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++)
         text_init(&shipment.lines[i], BATCH_BYTES + 4 * (size_t)SPOOL_PAYLOAD_MAXIMUM);
-    bool good = spool_path(home, run, shipment.path, error) && look(&shipment, error) && ship_until_done(&shipment, error) &&
-                count_stored(&shipment, &acknowledged, error);
+    bool good = spool_path(home, run, shipment.path, error) && look(&shipment, error) &&
+                ship_until_done(&shipment, &acknowledged, error);
     for (unsigned i = 0; i < TELEMETRY_KIND_COUNT; i++)
         text_done(&shipment.lines[i]);
     text_done(&shipment.rest);
