@@ -1,10 +1,12 @@
-// timeline.h - what ran on the device when: spans, steps, overlap. Integer nanoseconds, half-open intervals [begin, end).
+// timeline.h - what ran on the device when: spans, steps, overlap. Integer nanoseconds, half-open intervals
+// [begin, end).
 //
-// busy is a union over streams, never a sum; hidden = |U(copies) n U(kernels)| / |U(copies)|. Step windows are cut on the device:
-// from the first device operation launched in step i to that of i + 1; a prefetched copy counts in the step in which it runs.
-// The same arithmetic judges every producer: the cpu back end's staging thread, CUPTI windows, imported traces.
-// A SPAN_STEP_MARK begins where the first device operation of its step begins; the window ends at the mark of step + 1 or, when there
-// is none, at the mark's own end (begin = end: the last step has no window).
+// busy is a union over streams, never a sum; hidden = |U(copies) n U(kernels)| / |U(copies)|. Step windows
+// are cut on the device: from the first device operation launched in step i to that of i + 1; a prefetched
+// copy counts in the step in which it runs. The same arithmetic judges every producer: the cpu back end's
+// staging thread, CUPTI windows, imported traces. A SPAN_STEP_MARK begins where the first device operation of
+// its step begins; the window ends at the mark of step + 1 or, when there is none, at the mark's own end
+// (begin = end: the last step has no window).
 #ifndef FEDGATE_TIMELINE_H
 #define FEDGATE_TIMELINE_H
 
@@ -13,24 +15,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct Interval { int64_t begin, end; } Interval;   // ns; begin <= end
+typedef struct Interval {
+    int64_t begin, end;
+} Interval;   // ns; begin <= end
 
 // Sorted disjoint union in place; returns the new count. Zero-length intervals vanish.
 size_t interval_union(Interval *intervals, size_t count);
 int64_t interval_length(const Interval *sorted_disjoint, size_t count);
-int64_t interval_overlap(const Interval *a, size_t a_count, const Interval *b, size_t b_count);   // both unions
-size_t interval_clip(const Interval *from, size_t count, Interval window, Interval *ret_clipped);  // from sorted disjoint
+int64_t interval_overlap(const Interval *a, size_t a_count, const Interval *b,
+                         size_t b_count);   // both unions
+size_t interval_clip(const Interval *from, size_t count, Interval window,
+                     Interval *ret_clipped);   // from sorted disjoint
 
-typedef enum SpanKind { SPAN_KERNEL, SPAN_COPY_H2D, SPAN_COPY_D2H, SPAN_COPY_D2D, SPAN_MEMSET, SPAN_STEP_MARK, SPAN_HOST_WAIT, SPAN_KIND_COUNT } SpanKind;
+typedef enum SpanKind {
+    SPAN_KERNEL,
+    SPAN_COPY_H2D,
+    SPAN_COPY_D2H,
+    SPAN_COPY_D2D,
+    SPAN_MEMSET,
+    SPAN_STEP_MARK,
+    SPAN_HOST_WAIT,
+    SPAN_KIND_COUNT
+} SpanKind;
 typedef struct Span {
     SpanKind kind;
     int32_t stream;
-    int64_t begin, end;     // device clock, ns
-    int64_t launched_ns;    // host time of the launch on the same clock; 0 unknown
-    int64_t step;           // step whose launch it was; -1 unknown
-    int64_t bytes;          // copies
-    bool pageable;          // copies: host side not pinned
-    const char *name;       // borrowed text that outlives the timeline; may be NULL
+    int64_t begin, end;   // device clock, ns
+    int64_t launched_ns;   // host time of the launch on the same clock; 0 unknown
+    int64_t step;   // step whose launch it was; -1 unknown
+    int64_t bytes;   // copies
+    bool pageable;   // copies: host side not pinned
+    const char *name;   // borrowed text that outlives the timeline; may be NULL
 } Span;
 
 typedef struct Timeline Timeline;   // append-only, thread-safe, bounded
@@ -46,21 +61,29 @@ int64_t timeline_dropped(const Timeline *timeline);
 // Overlap per step. All arrays [steps]; host-side spans (SPAN_HOST_WAIT) give wait_ns.
 typedef struct StepOverlap {
     int64_t index, begin_ns, length_ns;
-    int64_t copy_ns, hidden_ns;      // union of h2d copies in the window, part under kernels
-    int64_t kernel_ns, busy_ns;      // unions: kernels; all operations
-    int64_t wait_ns;                 // host wait for the batch
-    int64_t starved_ns;              // gaps without device work of at least max(5 us, 2 % of the median step), also across windows
+    int64_t copy_ns, hidden_ns;   // union of h2d copies in the window, part under kernels
+    int64_t kernel_ns, busy_ns;   // unions: kernels; all operations
+    int64_t wait_ns;   // host wait for the batch
+    int64_t starved_ns;   // gaps without device work of at least max(5 us, 2 % of the median step), also
+                          // across windows
     int64_t h2d_bytes, pageable_bytes;
 } StepOverlap;
-typedef struct TimelineTrust { int64_t dropped, zero_timestamps, causality; char reason[128]; } TimelineTrust;   // reason empty = trusted
-// Windows from the step marks, by begin (a step without mark gets no window). Caller frees *ret_steps with free(). Nobody adds meanwhile.
-WARN_UNUSED bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t *ret_count, TimelineTrust *ret_trust, Error *error);
+typedef struct TimelineTrust {
+    int64_t dropped, zero_timestamps, causality;
+    char reason[128];
+} TimelineTrust;   // reason empty = trusted
+// Windows from the step marks, by begin (a step without mark gets no window). Caller frees *ret_steps with
+// free(). Nobody adds meanwhile.
+WARN_UNUSED bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t *ret_count,
+                                  TimelineTrust *ret_trust, Error *error);
 
-// First step after warm-up: at least 3, at most half of the steps; the first from which the running median of step length stays within
-// 10 % of the median of the second half. Pure.
+// First step after warm-up: at least 3, at most half of the steps; the first from which the running median of
+// step length stays within 10 % of the median of the second half. Pure.
 size_t timeline_warmup(const int64_t *length_ns, size_t steps);
 
-// Chrome / Perfetto trace JSON ("traceEvents", microsecond ts with three decimals) of the whole timeline, written atomically.
-WARN_UNUSED bool timeline_export_chrome(const Timeline *timeline, const char *process_name, const char *path, Error *error);
+// Chrome / Perfetto trace JSON ("traceEvents", microsecond ts with three decimals) of the whole timeline,
+// written atomically.
+WARN_UNUSED bool timeline_export_chrome(const Timeline *timeline, const char *process_name, const char *path,
+                                        Error *error);
 
 #endif
