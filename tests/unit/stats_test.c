@@ -449,6 +449,28 @@ START_TEST(vector_errors)
 }
 END_TEST
 
+START_TEST(not_a_number_anywhere_gives_none_back)
+{
+    double bad[] = {0.5, NAN};
+    double fine[] = {0.5, 0.6};
+    Calibration c;
+    ck_assert(isnan(stats_utility(bad, fine, 2, 0.5, 1, 1)) && isnan(stats_utility(fine, bad, 2, 0.5, 1, 1)));
+    ck_assert(isnan(stats_best_threshold(fine, bad, 2, 1, 1)));
+    stats_calibration(bad, fine, 2, &c);
+    ck_assert(isnan(c.ece));
+    stats_calibration(fine, bad, 2, &c);
+    ck_assert(isnan(c.ece));
+    ck_assert(isnan(stats_quantile(fine, 2, NAN)) && isnan(stats_quantile(fine, 2, -1)));
+    ck_assert(isnan(stats_psi(bad, fine, 2)) && isnan(stats_sum(bad, 2)) && isnan(stats_variance(bad, 2)));
+    const double shares[] = {0, 1};   // an empty bin on the expected side has its floor too
+    assert_near(stats_psi(shares, fine, 2),
+                (0.5 / 1.1 - 1e-4) * log(0.5 / 1.1 / 1e-4) + (0.6 / 1.1 - 1) * log(0.6 / 1.1), 1e-12);
+    PairedDifference d;
+    stats_paired(METRIC_AUC, (Predictions){fine, 0, 1}, (Predictions){fine, 0, 1}, fine, &d);
+    ck_assert(isnan(d.difference) && !d.identical);
+}
+END_TEST
+
 START_TEST(metrics_are_found_by_name)
 {
     for (int m = 0; m < METRIC_COUNT; m++) {
@@ -483,6 +505,7 @@ static Suite *suite(void)
     tcase_add_test(c, sums_keep_what_plain_addition_loses);
     tcase_add_test(c, quantiles_interpolate);
     tcase_add_test(c, vector_errors);
+    tcase_add_test(c, not_a_number_anywhere_gives_none_back);
     tcase_add_test(c, metrics_are_found_by_name);
     suite_add_tcase(s, c);
     return s;
