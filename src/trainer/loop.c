@@ -276,12 +276,25 @@ static double item_ns(const Json *stage)
     return items > 0 ? json_number_or(json_get(stage, "busy_ns"), 0) / items / threads : 0;
 }
 
+// On the simulated clock the input's own durations are those of the model: loading counts as decoding.
+static void model_stages(const Trainer *trainer, Json *stages)
+{
+    for (size_t i = 0; trainer->simulated && i < json_count(stages); i++) {
+        Json *stage = (Json *)(uintptr_t)json_at(stages, i);
+        const char *name = json_text_or(json_get(stage, "name"), "");
+        int64_t items = json_integer_or(json_get(stage, "items"), 0);
+        bool decode = text_equal(name, "decode"), copy = text_equal(name, "copy");
+        json_put_integer(stage, "busy_ns", items * (decode ? trainer->model.load_ns : copy ? trainer->model.copy_ns : 0));
+    }
+}
+
 // The input's stages, then compute; the slowest by busy time of one item over its threads limits.
 static void put_stages(const Loop *loop, Json *evidence)
 {
     const Meter *meter = &loop->trainer->meter;
     const char *ignored = "";
     Json *stages = feed_stages(loop->feed, &ignored), *compute = json_make_object();
+    model_stages(loop->trainer, stages);
     static const char *const none[] = {"bytes", "blocked_out_ns", "depth_p50", "depth_p95", "depth_max"};
     json_put_text(compute, "name", "compute");
     json_put_integer(compute, "items", meter->compute_items);

@@ -261,6 +261,19 @@ START_TEST(a_database_that_cannot_be_reached_is_said_so_without_repeating_the_ur
 }
 END_TEST
 
+#ifdef FEDGATE_FAULTS
+START_TEST(the_planted_fault_makes_the_database_unavailable)
+{
+    Error error = ERROR_INIT;
+    OWNED(Config, config_free) *config = fixture_config("", "20s");
+    setenv("FEDGATE_FAULT", "telemetry.down=1", 1);
+    Telemetry *telemetry = telemetry_connect(config, fixture_home, clock_real(), &error);
+    unsetenv("FEDGATE_FAULT");
+    ASSERT_FAILS(telemetry != NULL, &error, ERROR_UNAVAILABLE, "telemetry.down");
+}
+END_TEST
+#endif
+
 START_TEST(a_server_that_does_not_answer_is_given_up)
 {
     Error error = ERROR_INIT;
@@ -311,6 +324,9 @@ static Suite *suite(void)
     tcase_add_test(shared, a_gap_or_an_empty_folder_is_refused);
     tcase_add_loop_test(shared, a_database_that_cannot_be_reached_is_said_so_without_repeating_the_url, 0,
                         sizeof(bad_urls) / sizeof(bad_urls[0]));
+#ifdef FEDGATE_FAULTS
+    tcase_add_test(shared, the_planted_fault_makes_the_database_unavailable);
+#endif
     tcase_add_test(shared, a_server_that_does_not_answer_is_given_up);
     tcase_add_test(shared, after_kill_nine_the_server_is_started_again_and_shipping_goes_on);
     suite_add_tcase(s, shared);
