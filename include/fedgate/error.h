@@ -54,7 +54,15 @@ typedef struct Error {
 // Raises: sets every field and returns false, so that `return FAIL(error, ERROR_IO, errno, "could not ...")`
 // reads as one statement. A nonzero code that is an errno (kinds IO, BUSY, DENIED, UNAVAILABLE) adds its
 // words.
-#define FAIL(error, kind, code, ...) error_set((error), (kind), (code), FEDGATE_HERE, __VA_ARGS__)
+#define FAIL(error, kind, code, ...) \
+    error_false(error_set((error), (kind), (code), FEDGATE_HERE, __VA_ARGS__))
+
+// Says false where the compiler sees it, which then knows that no path uses what a failed call left unset.
+static inline bool error_false(bool set)
+{
+    (void)set;
+    return false;
+}
 
 bool error_set(Error *error, ErrorKind kind, int code, const char *origin, const char *format, ...)
     PRINTF_LIKE(5, 6);
@@ -64,6 +72,9 @@ bool error_prefix(Error *error, const char *format, ...) PRINTF_LIKE(2, 3);
 
 // Sets the hint; returns false.
 bool error_hint(Error *error, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#define error_prefix(...) error_false(error_prefix(__VA_ARGS__))
+#define error_hint(...) error_false(error_hint(__VA_ARGS__))
 
 void error_clear(Error *error);
 

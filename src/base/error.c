@@ -64,7 +64,7 @@ bool error_set(Error *error, ErrorKind kind, int code, const char *origin, const
     return false;
 }
 
-bool error_prefix(Error *error, const char *format, ...)
+bool (error_prefix)(Error *error, const char *format, ...)
 {
     if (!error)
         return false;
@@ -81,7 +81,7 @@ bool error_prefix(Error *error, const char *format, ...)
     return false;
 }
 
-bool error_hint(Error *error, const char *format, ...)
+bool (error_hint)(Error *error, const char *format, ...)
 {
     if (!error)
         return false;

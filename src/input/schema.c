@@ -80,7 +80,7 @@ static bool schema_need(const Schema *schema, const char *option, const char *na
 static bool schema_give_role(Schema *schema, const char *option, const char *name, ColumnRole role,
                              Error *error)
 {
-    size_t at;
+    size_t at = SIZE_MAX;
     if (!schema_need(schema, option, name, &at, error))
         return false;
     ColumnRole old = schema->columns[at].role;
