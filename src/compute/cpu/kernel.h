@@ -7,7 +7,7 @@
 
 #pragma GCC optimize("O3", "no-math-errno", "fp-contract=off")
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)   // they cannot run before main
 #define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) static
 #else
 #define KERNEL static
