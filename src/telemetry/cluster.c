@@ -1,11 +1,13 @@
-// cluster.c - the private PostgreSQL server of a home: made once, started when needed, stopped by the last fedgate out.
+// cluster.c - the private PostgreSQL server of a home: made once, started when needed, stopped by the last
+// fedgate out.
 //
-// <home>/pg/: data/ (initdb builds it as data.new and one rename makes it appear), .s/ (socket), lock (start and stop),
-// users (shared lock of every process that uses the server), started (which server fedgate started), server.log.
-// A running server of the same data directory is adopted. Only a server that fedgate started is stopped, by the last
-// process that used it, so a handle that started it may close while another still works. After kill -9 of the server a
-// start is refused for about two seconds: it is tried again until database.timeout; the pid file is never deleted.
-// Paths are given to PostgreSQL's programs through PGDATA and the working directory, since pg_ctl uses a shell.
+// <home>/pg/: data/ (initdb builds it as data.new and one rename makes it appear), .s/ (socket), lock (start
+// and stop), users (shared lock of every process that uses the server), started (which server fedgate
+// started), server.log. A running server of the same data directory is adopted. Only a server that fedgate
+// started is stopped, by the last process that used it, so a handle that started it may close while another
+// still works. After kill -9 of the server a start is refused for about two seconds: it is tried again until
+// database.timeout; the pid file is never deleted. Paths are given to PostgreSQL's programs through PGDATA
+// and the working directory, since pg_ctl uses a shell.
 #include "cluster_internal.h"
 
 #include <fedgate/process.h>
@@ -18,19 +20,14 @@
 #include <unistd.h>
 
 #define INITDB_NS INT64_C(300000000000)
-#define STOP_NS INT64_C(30000000000)
-#define RETRY_NS INT64_C(250000000)
-enum { OUTPUT_MAXIMUM = 64 * 1024, PID_FILE_LINES = 8, LOG_MAXIMUM = 16 << 20 };
-
-typedef struct PidFile {
-    char text[8192];
-    const char *line[PID_FILE_LINES];   // pid, data directory, start time, port, socket folder, address, shared memory, status
-} PidFile;
+#define STOP_NS   INT64_C(30000000000)
+#define RETRY_NS  INT64_C(250000000)
+enum { OUTPUT_MAXIMUM = 64 * 1024 };
 
 // -- running the server's programs
 
-static bool run_program(const Cluster *cluster, const char *const *arguments, const char *data, int64_t timeout_ns, Text *output,
-                        ProcessResult *ret_result, Error *error)
+static bool run_program(const Cluster *cluster, const char *const *arguments, const char *data,
+                        int64_t timeout_ns, Text *output, ProcessResult *ret_result, Error *error)
 {
     char program[FILE_PATH_SIZE], setting[FILE_PATH_SIZE + 8];
     const char *argv[16] = {program};
@@ -41,9 +38,13 @@ static bool run_program(const Cluster *cluster, const char *const *arguments, co
     if (!text_print(setting, sizeof(setting), "PGDATA=%s", data))
         return FAIL(error, ERROR_USAGE, 0, "path of data directory '%s' is too long", data);
     const char *environment[] = {setting, "PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", NULL};
-    ProcessSpec spec = {.argv = argv, .environment = environment, .directory = cluster->pg,
-                        .user = cluster->other_account ? cluster->account : NULL, .timeout_ns = timeout_ns,
-                        .output = output, .errors = output};
+    ProcessSpec spec = {.argv = argv,
+                        .environment = environment,
+                        .directory = cluster->pg,
+                        .user = cluster->other_account ? cluster->account : NULL,
+                        .timeout_ns = timeout_ns,
+                        .output = output,
+                        .errors = output};
     return process_run(&spec, ret_result, error);
 }
 
@@ -85,111 +86,15 @@ static bool find_programs(Cluster *cluster, Error *error)
         return true;
     if (!programs_find(0, &newest, &other))
         return false;
-    FAIL(error, ERROR_CONFIG, 0, "private cluster '%s' is of PostgreSQL %d, the server found in '%s' is of %d", cluster->pg,
-         major, newest.directory, newest.major);
-    return error_hint(error, "Install PostgreSQL %d again, or bring the data over with pg_upgrade; nothing was touched.", major);
-}
-
-// -- configuration files
-
-static bool write_settings(const Cluster *cluster, Error *error)
-{
-    char path[FILE_PATH_SIZE];
-    SCOPED_TEXT text;
-    text_init(&text, 16 * 1024);
-    text_add(&text, "# Written by fedgate at every start of the server.\nlisten_addresses = ''\nport = 5432\n");
-    text_add_format(&text, "unix_socket_directories = '%s'\nunix_socket_permissions = 0700\n", cluster->socket);
-    text_add(&text, "fsync = on\nsynchronous_commit = on\nfull_page_writes = on\nmax_connections = 20\nshared_buffers = '64MB'\n"
-                    "max_wal_size = '512MB'\njit = off\nlog_min_messages = warning\nlog_line_prefix = '%m [%p] %a '\n"
-                    "log_timezone = 'UTC'\ntimezone = 'UTC'\nlc_messages = 'C'\n");
-    return text_ok(&text, error) && file_join(path, cluster->data, "fedgate.conf", error) &&
-           file_write_atomic(path, text_string(&text), text.length, 0644, error);
-}
-
-// Peer authentication through one map: root, the server's account and the account the home belongs to.
-static bool write_access(const Cluster *cluster, const char *data, Error *error)
-{
-    static const char access_text[] = "# Local connections of mapped accounts only.\nlocal all all peer map=fedgate\n";
-    char path[FILE_PATH_SIZE];
-    SCOPED_TEXT map;
-    text_init(&map, 4096);
-    const char *accounts[] = {"root", cluster->account, process_account()};
-    for (size_t i = 0; i < sizeof(accounts) / sizeof(accounts[0]); i++)
-        text_add_format(&map, "fedgate \"%s\" fedgate\nfedgate \"%s\" postgres\n", accounts[i], accounts[i]);
-    return text_ok(&map, error) && file_join(path, data, "pg_hba.conf", error) &&
-           file_write_atomic(path, access_text, sizeof(access_text) - 1, 0644, error) &&
-           file_join(path, data, "pg_ident.conf", error) &&
-           file_write_atomic(path, text_string(&map), map.length, 0644, error);
-}
-
-static bool add_include(const char *data, Error *error)
-{
-    char path[FILE_PATH_SIZE];
-    SCOPED_TEXT text;
-    text_init(&text, 1 << 20);
-    if (!file_join(path, data, "postgresql.conf", error) || !file_read(path, &text, error))
-        return false;
-    text_add(&text, "\ninclude_if_exists = 'fedgate.conf'\n");
-    return text_ok(&text, error) && file_write_atomic(path, text_string(&text), text.length, 0644, error);
+    FAIL(error, ERROR_CONFIG, 0,
+         "private cluster '%s' is of PostgreSQL %d, the server found in '%s' is of %d", cluster->pg, major,
+         newest.directory, newest.major);
+    return error_hint(
+        error, "Install PostgreSQL %d again, or bring the data over with pg_upgrade; nothing was touched.",
+        major);
 }
 
 // -- the running server
-
-static bool read_pid_file(const Cluster *cluster, PidFile *ret_file)
-{
-    char path[FILE_PATH_SIZE];
-    Error ignored = ERROR_INIT;   // ignoring: no file, no server
-    SCOPED_TEXT text;
-    text_init(&text, sizeof(ret_file->text) - 1);
-    if (!file_join(path, cluster->data, "postmaster.pid", &ignored) || !file_read(path, &text, &ignored) ||
-        !text_copy(ret_file->text, sizeof(ret_file->text), text_string(&text)))
-        return false;
-    char *rest = ret_file->text;
-    for (int i = 0; i < PID_FILE_LINES; i++) {
-        char *line = strsep(&rest, "\n");
-        ret_file->line[i] = line == NULL ? "" : line;
-    }
-    return true;
-}
-
-static bool started_path(const Cluster *cluster, char *ret_path, Error *error)
-{
-    return file_join(ret_path, cluster->pg, "started", error);
-}
-
-// Which server is ours to stop: its pid and start time, so a later server of the same pid is not taken for it.
-static bool note_started(const Cluster *cluster, Error *error)
-{
-    PidFile file;
-    char path[FILE_PATH_SIZE], content[128];
-    if (!read_pid_file(cluster, &file))
-        return FAIL(error, ERROR_UNAVAILABLE, 0, "private server of '%s' has left no postmaster.pid", cluster->pg);
-    if (!text_print(content, sizeof(content), "%s %s\n", file.line[0], file.line[2]))
-        return FAIL(error, ERROR_DATA, 0, "postmaster.pid of '%s' is not understood", cluster->pg);
-    return started_path(cluster, path, error) && file_write_atomic(path, content, strlen(content), 0644, error);
-}
-
-static bool is_ours(const Cluster *cluster)
-{
-    PidFile file;
-    char path[FILE_PATH_SIZE], expected[128];
-    Error ignored = ERROR_INIT;   // ignoring: without the note the server is somebody else's
-    SCOPED_TEXT text;
-    text_init(&text, sizeof(expected));
-    return started_path(cluster, path, &ignored) && file_read(path, &text, &ignored) && read_pid_file(cluster, &file) &&
-           text_print(expected, sizeof(expected), "%s %s\n", file.line[0], file.line[2]) &&
-           strcmp(expected, text_string(&text)) == 0;
-}
-
-static void turn_log(const Cluster *cluster)
-{
-    char path[FILE_PATH_SIZE], old[FILE_PATH_SIZE];
-    uint64_t bytes;
-    Error ignored = ERROR_INIT;   // ignoring: a long log is no reason not to start
-    if (file_join(path, cluster->pg, "server.log", &ignored) && file_join(old, cluster->pg, "server.log.old", &ignored) &&
-        file_size(path, &bytes, &ignored) && bytes > LOG_MAXIMUM && !file_rename_over(path, old, &ignored))
-        error_clear(&ignored);
-}
 
 static bool start_once(Cluster *cluster, int64_t left_ns, Text *output, bool *ret_started, Error *error)
 {
@@ -199,11 +104,12 @@ static bool start_once(Cluster *cluster, int64_t left_ns, Text *output, bool *re
         return FAIL(error, ERROR_INTERNAL, 0, "waiting time of %lld s is too long", (long long)whole);
     const char *arguments[] = {"pg_ctl", "start", "-s", "-w", "-t", seconds, "-l", "server.log", NULL};
     ProcessResult result;
-    if (!folder_make(cluster, cluster->socket, error) || !write_settings(cluster, error) ||
-        !run_program(cluster, arguments, cluster->data, left_ns + INT64_C(5000000000), output, &result, error))
+    if (!folder_make(cluster, cluster->socket, error) || !server_write_settings(cluster, error) ||
+        !run_program(cluster, arguments, cluster->data, left_ns + INT64_C(5000000000), output, &result,
+                     error))
         return false;
     *ret_started = result.exit_code == 0;
-    return !*ret_started || note_started(cluster, error);
+    return !*ret_started || server_note_started(cluster, error);
 }
 
 // Under the start lock: adopt a server that answers, wait for one that is starting, else start our own.
@@ -215,14 +121,17 @@ static bool reach_server(Cluster *cluster, Error *error)
     text_init(&output, OUTPUT_MAXIMUM);
     for (;;) {
         PidFile file;
-        const char *socket = read_pid_file(cluster, &file) && file.line[4][0] == '/' ? file.line[4] : cluster->socket;
+        const char *socket =
+            server_read_pid_file(cluster, &file) && file.line[4][0] == '/' ? file.line[4] : cluster->socket;
         ClientPing ping = client_ping(socket);
         if (ping == CLIENT_PING_READY)
             return text_copy(cluster->socket, sizeof(cluster->socket), socket) ||
-                   FAIL(error, ERROR_DATA, 0, "socket folder of private cluster '%s' is too long", cluster->pg);
+                   FAIL(error, ERROR_DATA, 0, "socket folder of private cluster '%s' is too long",
+                        cluster->pg);
         int64_t left_ns = deadline_ns - clock_monotonic_ns(clock_real());
         text_clear(&output);
-        if (ping == CLIENT_PING_NONE && left_ns > 0 && !start_once(cluster, left_ns, &output, &started, error))
+        if (ping == CLIENT_PING_NONE && left_ns > 0 &&
+            !start_once(cluster, left_ns, &output, &started, error))
             return false;
         cluster->started = cluster->started || started;
         if (started)
@@ -231,7 +140,8 @@ static bool reach_server(Cluster *cluster, Error *error)
             break;
         clock_sleep_ns(clock_real(), RETRY_NS);
     }
-    FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the private PostgreSQL server of '%s' within %.0f s: %.200s", cluster->pg,
+    FAIL(error, ERROR_UNAVAILABLE, 0,
+         "could not start the private PostgreSQL server of '%s' within %.0f s: %.200s", cluster->pg,
          (double)cluster->timeout_ns / 1e9, last_line(&output));
     return error_hint(error, "Look at '%s/server.log'.", cluster->pg);
 }
@@ -240,14 +150,16 @@ static bool reach_server(Cluster *cluster, Error *error)
 static bool give_away(const Cluster *cluster, const char *path, Error *error)
 {
     if (cluster->other_account && lchown(path, cluster->uid, cluster->gid) != 0)
-        return FAIL(error, ERROR_IO, errno, "could not give file '%s' to account '%s'", path, cluster->account);
+        return FAIL(error, ERROR_IO, errno, "could not give file '%s' to account '%s'", path,
+                    cluster->account);
     return true;
 }
 
 static FileLock *lock_server(const Cluster *cluster, int64_t timeout_ns, Error *error)
 {
     char path[FILE_PATH_SIZE], content[64];
-    if (!file_join(path, cluster->pg, "lock", error) || !text_print(content, sizeof(content), "pid %d", (int)getpid()))
+    if (!file_join(path, cluster->pg, "lock", error) ||
+        !text_print(content, sizeof(content), "pid %d", (int)getpid()))
         return NULL;
     OWNED(FileLock, file_lock_release) *lock = file_lock_wait(path, content, timeout_ns, error);
     if (lock == NULL || !give_away(cluster, path, error))
@@ -299,7 +211,7 @@ static bool start(Cluster *cluster, Error *error)
     OWNED(FileLock, file_lock_release) *lock = lock_server(cluster, cluster->timeout_ns, error);
     if (lock == NULL)
         return false;
-    turn_log(cluster);
+    server_turn_log(cluster);
     return join_users(cluster, error) && reach_server(cluster, error);
 }
 
@@ -330,13 +242,15 @@ bool cluster_started(const Cluster *cluster)
 
 static void stop_when_last(const Cluster *cluster)
 {
-    Error ignored = ERROR_INIT;   // ignoring: a server that still runs is adopted by the next process and stopped by it
+    Error ignored =
+        ERROR_INIT;   // ignoring: a server that still runs is adopted by the next process and stopped by it
     ProcessResult result;
     const char *arguments[] = {"pg_ctl", "stop", "-s", "-w", "-m", "fast", "-t", "30", NULL};
     OWNED(FileLock, file_lock_release) *lock = lock_server(cluster, STOP_NS, &ignored);
-    if (lock == NULL || flock(cluster->users, LOCK_EX | LOCK_NB) != 0 || !is_ours(cluster))
+    if (lock == NULL || flock(cluster->users, LOCK_EX | LOCK_NB) != 0 || !server_is_ours(cluster))
         return;
-    if (!run_program(cluster, arguments, cluster->data, STOP_NS + INT64_C(5000000000), NULL, &result, &ignored))
+    if (!run_program(cluster, arguments, cluster->data, STOP_NS + INT64_C(5000000000), NULL, &result,
+                     &ignored))
         error_clear(&ignored);
 }
 
@@ -360,23 +274,35 @@ static bool make_data(Cluster *cluster, Error *error)
     SCOPED_TEXT output;
     text_init(&output, OUTPUT_MAXIMUM);
     ProcessResult result;
-    const char *arguments[] = {"initdb", "--data-checksums", "--locale=C", "--encoding=UTF8", "--auth-local=peer",
-                               "--auth-host=reject", "--username=postgres", "--no-instructions", NULL};
+    const char *arguments[] = {"initdb",
+                               "--data-checksums",
+                               "--locale=C",
+                               "--encoding=UTF8",
+                               "--auth-local=peer",
+                               "--auth-host=reject",
+                               "--username=postgres",
+                               "--no-instructions",
+                               NULL};
     if (!programs_find(0, &cluster->programs, error) || !file_join(fresh, cluster->pg, "data.new", error) ||
         !file_remove_tree(fresh, error) ||
         !run_program(cluster, arguments, fresh, INITDB_NS, &output, &result, error))
         return false;
     if (result.exit_code != 0)
-        return FAIL(error, ERROR_UNAVAILABLE, 0, "could not make the private cluster '%s': initdb says %.300s", cluster->pg,
+        return FAIL(error, ERROR_UNAVAILABLE, 0,
+                    "could not make the private cluster '%s': initdb says %.300s", cluster->pg,
                     result.timed_out ? "nothing for too long" : last_line(&output));
-    return write_access(cluster, fresh, error) && add_include(fresh, error) &&
+    return server_write_access(cluster, fresh, error) && server_add_include(fresh, error) &&
            file_rename_new(fresh, cluster->data, error) && file_sync_directory(cluster->pg, error);
 }
 
 static bool make_database(const Cluster *cluster, Error *error)
 {
-    ClientTarget target = {.url = "", .socket_directory = cluster->socket, .database = "postgres", .user = "postgres",
-                           .application = "fedgate init", .timeout_ns = cluster->timeout_ns};
+    ClientTarget target = {.url = "",
+                           .socket_directory = cluster->socket,
+                           .database = "postgres",
+                           .user = "postgres",
+                           .application = "fedgate init",
+                           .timeout_ns = cluster->timeout_ns};
     OWNED(Client, client_close) *client = client_connect(&target, error);
     return client != NULL && rows_make_database(client, error);
 }

@@ -1,7 +1,8 @@
-// migrate.c - bringing the schema to the newest of migrations/: forward only, one transaction each, all or nothing.
+// migrate.c - bringing the schema to the newest of migrations/: forward only, one transaction each, all or
+// nothing.
 //
-// Under an advisory lock, so a second migrator waits and then finds nothing to do. What is applied must be a prefix of
-// the folder with the same names and digests; otherwise nothing is written at all.
+// Under an advisory lock, so a second migrator waits and then finds nothing to do. What is applied must be a
+// prefix of the folder with the same names and digests; otherwise nothing is written at all.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -68,7 +69,8 @@ static bool fill_list(const char *directory, const FileList *files, MigrationLis
         if (!text_ends_with(name, ".sql"))
             continue;
         if (number_of(name) != list->count + 1)
-            return FAIL(error, ERROR_CONFIG, 0, "migration '%s' in '%s' is not named %04d_verb_object.sql as the next one must be",
+            return FAIL(error, ERROR_CONFIG, 0,
+                        "migration '%s' in '%s' is not named %04d_verb_object.sql as the next one must be",
                         name, directory, list->count + 1);
         if (!read_one(directory, name, &list->rows[list->count], error))
             return false;
@@ -85,14 +87,16 @@ static bool read_list(const char *directory, MigrationList *list, Error *error)
     if (!file_list(directory, &files, error))
         return error_prefix(error, "migrations");
     list->rows = calloc(files.count + 1, sizeof(*list->rows));
-    bool good = list->rows != NULL || FAIL(error, ERROR_MEMORY, 0, "out of memory for the migrations in '%s'", directory);
+    bool good = list->rows != NULL ||
+                FAIL(error, ERROR_MEMORY, 0, "out of memory for the migrations in '%s'", directory);
     good = good && fill_list(directory, &files, list, error);
     file_list_done(&files);
     return good;
 }
 
 // How many are applied; ERROR_CONFIG when they are no prefix of the folder.
-static bool compare(Client *client, const char *directory, const MigrationList *list, int *ret_applied, Error *error)
+static bool compare(Client *client, const char *directory, const MigrationList *list, int *ret_applied,
+                    Error *error)
 {
     bool exists = false;
     OWNED(ClientResult, client_result_free) *result = NULL;
@@ -107,17 +111,21 @@ static bool compare(Client *client, const char *directory, const MigrationList *
     for (int64_t i = 0; i < applied; i++) {
         const char *name = client_text(result, i, 1);
         if (i >= list->count) {
-            FAIL(error, ERROR_CONFIG, 0, "the database's schema is newer than this program: it has migration '%.90s', '%s' ends at '%s'",
+            FAIL(error, ERROR_CONFIG, 0,
+                 "the database's schema is newer than this program: it has migration '%.90s', '%s' ends at "
+                 "'%s'",
                  name, directory, list->rows[list->count - 1].name);
             return error_hint(error, "Use the newer fedgate, or another database; nothing was written.");
         }
         if (client_integer(result, i, 0) != i + 1 || strcmp(name, list->rows[i].name) != 0)
-            return FAIL(error, ERROR_CONFIG, 0, "the database has migration '%.90s' where '%s' has '%s'", name, directory,
-                        list->rows[i].name);
+            return FAIL(error, ERROR_CONFIG, 0, "the database has migration '%.90s' where '%s' has '%s'",
+                        name, directory, list->rows[i].name);
         if (strcmp(client_text(result, i, 2), list->rows[i].sha256) != 0) {
-            FAIL(error, ERROR_CONFIG, 0, "migration '%s' was changed after it was applied: sha256 %.12s... applied, %.12s... in '%s'",
+            FAIL(error, ERROR_CONFIG, 0,
+                 "migration '%s' was changed after it was applied: sha256 %.12s... applied, %.12s... in '%s'",
                  name, client_text(result, i, 2), list->rows[i].sha256, directory);
-            return error_hint(error, "Restore the file and write a further migration instead; nothing was written.");
+            return error_hint(error,
+                              "Restore the file and write a further migration instead; nothing was written.");
         }
     }
     *ret_applied = (int)applied;
@@ -131,13 +139,15 @@ static bool apply(Client *client, int number, const Migration *migration, Error 
     bool good = client_script(client, migration->sql, error);
     if (good && !client_in_transaction(client))
         good = FAIL(error, ERROR_CONFIG, 0, "the script ends its transaction itself");
-    good = good && rows_add_migration(client, number, migration->name, migration->sha256, error) && rows_commit(client, error);
+    good = good && rows_add_migration(client, number, migration->name, migration->sha256, error) &&
+           rows_commit(client, error);
     if (!good && !client_is_lost(client))
         rows_roll_back(client);
     return good || error_prefix(error, "migration '%s'", migration->name);
 }
 
-static bool apply_missing(Client *client, const char *directory, const MigrationList *list, int *ret_applied, Error *error)
+static bool apply_missing(Client *client, const char *directory, const MigrationList *list, int *ret_applied,
+                          Error *error)
 {
     int applied;
     if (!compare(client, directory, list, &applied, error))
@@ -155,12 +165,14 @@ bool telemetry_migrate(Telemetry *telemetry, const char *directory, int *ret_app
 {
     SCOPED_MIGRATIONS list = {NULL, 0};
     int applied = 0;
-    if (!read_list(directory, &list, error) || (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) ||
+    if (!read_list(directory, &list, error) ||
+        (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) ||
         !rows_lock_wait(telemetry->client, migrate_lock, telemetry->timeout_ns, error))
         return false;
     bool good = apply_missing(telemetry->client, directory, &list, &applied, error);
     if (!good) {
-        Error ignored = ERROR_INIT;   // ignoring: the first error counts, and the lock goes with the connection
+        Error ignored =
+            ERROR_INIT;   // ignoring: the first error counts, and the lock goes with the connection
         if (!rows_unlock(telemetry->client, migrate_lock, &ignored))
             error_clear(&ignored);
         return false;
@@ -175,11 +187,13 @@ bool telemetry_check_schema(Telemetry *telemetry, const char *directory, Error *
 {
     SCOPED_MIGRATIONS list = {NULL, 0};
     int applied;
-    if (!read_list(directory, &list, error) || (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) ||
+    if (!read_list(directory, &list, error) ||
+        (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) ||
         !compare(telemetry->client, directory, &list, &applied, error))
         return false;
     if (applied == list.count)
         return true;
-    FAIL(error, ERROR_CONFIG, 0, "the database's schema is too old: %d of %d migrations are applied", applied, list.count);
+    FAIL(error, ERROR_CONFIG, 0, "the database's schema is too old: %d of %d migrations are applied", applied,
+         list.count);
     return error_hint(error, "Run fedgate migrate.");
 }

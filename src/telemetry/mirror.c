@@ -1,7 +1,9 @@
-// mirror.c - the database's copy of the pointer records: never the source of truth, so that rewriting either side shows.
+// mirror.c - the database's copy of the pointer records: never the source of truth, so that rewriting either
+// side shows.
 //
-// Before anything is written the copy is compared with the records: a copy behind is filled up, a copy ahead or with
-// another digest is ERROR_INCONSISTENT. Rows enter only through fedgate.record_decision (migrations/).
+// Before anything is written the copy is compared with the records: a copy behind is filled up, a copy ahead
+// or with another digest is ERROR_INCONSISTENT. Rows enter only through fedgate.record_decision
+// (migrations/).
 #include "telemetry_internal.h"
 
 #include <string.h>
@@ -22,10 +24,12 @@ static bool check_records(const Json *records, int64_t *ret_last, Error *error)
     const char *digest;
     for (size_t i = 0; i < json_count(records); i++) {
         const Json *record = json_at(records, i);
-        if (!json_get_integer(record, "seq", &seq, error) || !json_get_text(record, "record_digest", &digest, error))
+        if (!json_get_integer(record, "seq", &seq, error) ||
+            !json_get_text(record, "record_digest", &digest, error))
             return error_prefix(error, "pointer record");
         if (seq <= last)
-            return FAIL(error, ERROR_DATA, 0, "pointer record %lld comes after %lld", (long long)seq, (long long)last);
+            return FAIL(error, ERROR_DATA, 0, "pointer record %lld comes after %lld", (long long)seq,
+                        (long long)last);
         last = seq;
     }
     *ret_last = last;
@@ -33,29 +37,35 @@ static bool check_records(const Json *records, int64_t *ret_last, Error *error)
 }
 
 // The copy holds nothing that the records do not; ret_copied: its highest sequence.
-static bool compare(const ClientResult *copy, const Json *records, int64_t last, int64_t *ret_copied, Error *error)
+static bool compare(const ClientResult *copy, const Json *records, int64_t last, int64_t *ret_copied,
+                    Error *error)
 {
     int64_t copied = 0;
     for (int64_t i = 0; i < client_row_count(copy); i++) {
         copied = client_integer(copy, i, 0);
         if (copied > last) {
-            FAIL(error, ERROR_INCONSISTENT, 0, "the database has pointer record %lld, the home ends at %lld", (long long)copied,
-                 (long long)last);
-            return error_hint(error, "The home may come from an old backup: compare fedgate history with table fedgate.decision.");
+            FAIL(error, ERROR_INCONSISTENT, 0, "the database has pointer record %lld, the home ends at %lld",
+                 (long long)copied, (long long)last);
+            return error_hint(
+                error,
+                "The home may come from an old backup: compare fedgate history with table fedgate.decision.");
         }
         const Json *record = find_record(records, copied);
         const char *digest = json_text_or(json_get(record, "record_digest"), "");
         if (record != NULL && strcmp(digest, client_text(copy, i, 1)) != 0) {
-            FAIL(error, ERROR_INCONSISTENT, 0, "pointer record %lld differs: digest %.16s... in the home, %.16s... in the database",
+            FAIL(error, ERROR_INCONSISTENT, 0,
+                 "pointer record %lld differs: digest %.16s... in the home, %.16s... in the database",
                  (long long)copied, digest, client_text(copy, i, 1));
-            return error_hint(error, "One side was rewritten: compare fedgate history with table fedgate.decision.");
+            return error_hint(error,
+                              "One side was rewritten: compare fedgate history with table fedgate.decision.");
         }
     }
     *ret_copied = copied;
     return true;
 }
 
-static bool add_missing(Client *client, const char *home_id, const Json *records, int64_t copied, Error *error)
+static bool add_missing(Client *client, const char *home_id, const Json *records, int64_t copied,
+                        Error *error)
 {
     for (size_t i = 0; i < json_count(records); i++) {
         const Json *record = json_at(records, i);
@@ -75,15 +85,18 @@ static bool mirror(Telemetry *telemetry, const char *home_id, const Json *record
 {
     int64_t copied = 0;
     OWNED(ClientResult, client_result_free) *copy = NULL;
-    if (!rows_decisions(telemetry->client, home_id, &copy, error) || !compare(copy, records, last, &copied, error))
+    if (!rows_decisions(telemetry->client, home_id, &copy, error) ||
+        !compare(copy, records, last, &copied, error))
         return false;
     if (copied == last)
         return true;
     if (!rows_begin(telemetry->client, error))
         return false;
     bool fenced = telemetry->epoch > 0;
-    if ((!fenced || rows_check_epoch(telemetry->client, telemetry->model, telemetry->home_id, telemetry->epoch, error)) &&
-        add_missing(telemetry->client, home_id, records, copied, error) && rows_commit(telemetry->client, error))
+    if ((!fenced || rows_check_epoch(telemetry->client, telemetry->model, telemetry->home_id,
+                                     telemetry->epoch, error)) &&
+        add_missing(telemetry->client, home_id, records, copied, error) &&
+        rows_commit(telemetry->client, error))
         return true;
     if (!client_is_lost(telemetry->client))
         rows_roll_back(telemetry->client);

@@ -1,15 +1,17 @@
 // payload.c - one spooled payload as one line of COPY data for its table.
 //
-// The payload is JSON that spool.c wrote itself and a CRC protects, so this scanner only splits it: values are handed to
-// PostgreSQL's own input functions as they stand ("nan" and "inf" become float8 values there). Turning a million payloads
-// into rows on the server through jsonb took three times as long. Keys that are no columns go into the column `rest`, so
-// nothing is lost in silence; 12.0 is accepted for an integer column.
+// The payload is JSON that spool.c wrote itself and a CRC protects, so this scanner only splits it: values
+// are handed to PostgreSQL's own input functions as they stand ("nan" and "inf" become float8 values there).
+// Turning a million payloads into rows on the server through jsonb took three times as long. Keys that are no
+// columns go into the column `rest`, so nothing is lost in silence; 12.0 is accepted for an integer column.
 #include "telemetry_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Slice { const char *begin, *end; } Slice;   // begin NULL: absent
+typedef struct Slice {
+    const char *begin, *end;
+} Slice;   // begin NULL: absent
 
 typedef struct Scanner {
     const char *at, *end;
@@ -104,23 +106,33 @@ static bool hex4(const char *at, const char *end, uint32_t *ret_code)
 static void add_plain(Text *line, char c)
 {
     switch (c) {
-    case '\\': text_add(line, "\\\\"); break;
-    case '\t': text_add(line, "\\t"); break;
-    case '\n': text_add(line, "\\n"); break;
-    case '\r': text_add(line, "\\r"); break;
-    default: text_add_char(line, c);
+    case '\\':
+        text_add(line, "\\\\");
+        break;
+    case '\t':
+        text_add(line, "\\t");
+        break;
+    case '\n':
+        text_add(line, "\\n");
+        break;
+    case '\r':
+        text_add(line, "\\r");
+        break;
+    default:
+        text_add_char(line, c);
     }
 }
 
-// What follows "\u" at `at`; returns the first byte after it. PostgreSQL has no zero character and no lone surrogates.
+// What follows "\u" at `at`; returns the first byte after it. PostgreSQL has no zero character and no lone
+// surrogates.
 static const char *add_unicode(Text *line, const char *at, const char *end)
 {
     uint32_t code = 0, low = 0;
     if (!hex4(at, end, &code))
         return at;
     at += 4;
-    if (code >= 0xd800 && code < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u' && hex4(at + 2, end, &low) &&
-        low >= 0xdc00 && low < 0xe000) {
+    if (code >= 0xd800 && code < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u' &&
+        hex4(at + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         at += 6;
     }
@@ -207,7 +219,8 @@ static bool split(const KindColumns *columns, Scanner scanner, Slice *values, Te
     return take(&scanner, '}') && scanner.at == scanner.end && !rest->failed;
 }
 
-bool payload_add_line(const KindColumns *columns, const char *run, const SpoolFrame *frame, Text *rest, Text *line, Error *error)
+bool payload_add_line(const KindColumns *columns, const char *run, const SpoolFrame *frame, Text *rest,
+                      Text *line, Error *error)
 {
     Slice values[KIND_COLUMNS_MAXIMUM] = {{NULL, NULL}};
     Scanner scanner = {frame->payload, frame->payload + frame->payload_length};
@@ -219,16 +232,24 @@ bool payload_add_line(const KindColumns *columns, const char *run, const SpoolFr
         if (i > 0)
             text_add_char(line, '\t');
         switch (column->role) {
-        case COLUMN_RUN: text_add(line, run); break;
-        case COLUMN_SEQ: text_add_format(line, "%lld", (long long)frame->seq); break;
-        case COLUMN_VERSION: text_add(line, frame->version); break;
+        case COLUMN_RUN:
+            text_add(line, run);
+            break;
+        case COLUMN_SEQ:
+            text_add_format(line, "%lld", (long long)frame->seq);
+            break;
+        case COLUMN_VERSION:
+            text_add(line, frame->version);
+            break;
         case COLUMN_REST:
             if (rest->length == 0)
                 text_add(line, "\\N");
             else
                 add_json(line, rest->data, rest->data + rest->length);
             break;
-        case COLUMN_VALUE: add_value(line, column, values[i]); break;
+        case COLUMN_VALUE:
+            add_value(line, column, values[i]);
+            break;
         }
     }
     text_add_char(line, '\n');

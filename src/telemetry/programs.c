@@ -84,9 +84,12 @@ bool programs_find(int wanted_major, ServerPrograms *ret_programs, Error *error)
         return true;
     }
     if (wanted_major == 0)
-        FAIL(error, ERROR_UNAVAILABLE, 0, "could not find initdb, pg_ctl and postgres in '" VERSIONED_ROOT "/*/bin' or in PATH");
+        FAIL(error, ERROR_UNAVAILABLE, 0,
+             "could not find initdb, pg_ctl and postgres in '" VERSIONED_ROOT "/*/bin' or in PATH");
     else
-        FAIL(error, ERROR_UNAVAILABLE, 0, "could not find initdb, pg_ctl and postgres of version %d in '" VERSIONED_ROOT
-             "/%d/bin' or in PATH", wanted_major, wanted_major);
+        FAIL(error, ERROR_UNAVAILABLE, 0,
+             "could not find initdb, pg_ctl and postgres of version %d in '" VERSIONED_ROOT
+             "/%d/bin' or in PATH",
+             wanted_major, wanted_major);
     return error_hint(error, "Install the distribution's PostgreSQL server package, or give database.url.");
 }

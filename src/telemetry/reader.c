@@ -1,7 +1,8 @@
-// reader.c - reading a spool frame by frame: every good frame from the start, and nothing after the first bad one.
+// reader.c - reading a spool frame by frame: every good frame from the start, and nothing after the first bad
+// one.
 //
-// A frame is good when its length is possible, its CRC matches, its run is the file's and its seq is the next one.
-// What follows the last good frame is a torn tail; only reader_cut() removes it, under the file's lock.
+// A frame is good when its length is possible, its CRC matches, its run is the file's and its seq is the next
+// one. What follows the last good frame is a torn tail; only reader_cut() removes it, under the file's lock.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -22,9 +23,9 @@ struct SpoolReader {
     int fd;
     char run[SPOOL_RUN_LENGTH + 1];
     char path[FILE_PATH_SIZE];
-    unsigned char *buffer;           // READER_BUFFER_BYTES
-    size_t begin, end;               // unread bytes of the buffer
-    uint64_t offset;                 // of the last good frame's end in the file
+    unsigned char *buffer;   // READER_BUFFER_BYTES
+    size_t begin, end;   // unread bytes of the buffer
+    uint64_t offset;   // of the last good frame's end in the file
     uint32_t chain;
     int64_t rows, dropped, torn;
 };
@@ -110,7 +111,8 @@ static bool header_check(SpoolReader *reader, Error *error)
     if (!file_pread_all(reader->fd, found, sizeof(found), 0, error))
         return error_prefix(error, "spool '%s'", reader->path);
     if (memcmp(found, expected, sizeof(found)) != 0)
-        return FAIL(error, ERROR_DATA, 0, "file '%s' is not a spool of format %d", reader->path, SPOOL_FORMAT);
+        return FAIL(error, ERROR_DATA, 0, "file '%s' is not a spool of format %d", reader->path,
+                    SPOOL_FORMAT);
     reader->offset = SPOOL_HEADER_BYTES;
     return true;
 }
@@ -124,11 +126,13 @@ bool reader_open(const char *path, const char *run, SpoolReader **ret_reader, Er
     reader->buffer = malloc(READER_BUFFER_BYTES);
     if (reader->buffer == NULL)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory for reading spool '%s'", path);
-    if (!text_copy(reader->path, sizeof(reader->path), path) || !text_copy(reader->run, sizeof(reader->run), run))
+    if (!text_copy(reader->path, sizeof(reader->path), path) ||
+        !text_copy(reader->run, sizeof(reader->run), run))
         return FAIL(error, ERROR_USAGE, 0, "path of spool '%s' is too long", path);
     reader->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (reader->fd < 0 && (errno == EACCES || errno == EROFS))
-        reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);   // reading is enough unless there is a torn tail
+        reader->fd =
+            open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);   // reading is enough unless there is a torn tail
     if (reader->fd < 0)
         return FAIL(error, ERROR_IO, errno, "could not open spool '%s'", path);
     if (!header_check(reader, error))
@@ -138,7 +142,8 @@ bool reader_open(const char *path, const char *run, SpoolReader **ret_reader, Er
     return true;
 }
 
-// Makes at least `bytes` unread bytes available when the file has them; ret_available says how many there are.
+// Makes at least `bytes` unread bytes available when the file has them; ret_available says how many there
+// are.
 static bool fill(SpoolReader *reader, size_t bytes, size_t *ret_available, Error *error)
 {
     while (reader->end - reader->begin < bytes) {
@@ -148,11 +153,13 @@ static bool fill(SpoolReader *reader, size_t bytes, size_t *ret_available, Error
             reader->begin = 0;
         }
         off_t from = (off_t)(reader->offset + reader->end);
-        ssize_t got = pread(reader->fd, reader->buffer + reader->end, READER_BUFFER_BYTES - reader->end, from);
+        ssize_t got =
+            pread(reader->fd, reader->buffer + reader->end, READER_BUFFER_BYTES - reader->end, from);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return FAIL(error, ERROR_IO, errno, "could not read spool '%s' at offset %lld", reader->path, (long long)from);
+            return FAIL(error, ERROR_IO, errno, "could not read spool '%s' at offset %lld", reader->path,
+                        (long long)from);
         if (got == 0)
             break;
         reader->end += (size_t)got;
@@ -222,8 +229,8 @@ bool reader_next(SpoolReader *reader, bool *ret_any, SpoolFrame *ret_frame, Erro
     if (crc != read_u32(frame + 4) || !split_body(reader, body, length, ret_frame, &kind))
         return true;
     if (!kind_find(kind, &ret_frame->kind))
-        return FAIL(error, ERROR_DATA, 0, "row %lld of spool '%s' is of unknown kind '%.40s'", (long long)ret_frame->seq,
-                    reader->path, kind);
+        return FAIL(error, ERROR_DATA, 0, "row %lld of spool '%s' is of unknown kind '%.40s'",
+                    (long long)ret_frame->seq, reader->path, kind);
     ret_frame->crc = crc;
     reader->chain = hash_crc32c(reader->chain, frame + 4, 4);
     reader->rows = ret_frame->seq;
@@ -242,8 +249,8 @@ bool reader_cut(SpoolReader *reader, int64_t *ret_bytes, Error *error)
         return FAIL(error, ERROR_IO, errno, "could not look at spool '%s'", reader->path);
     int64_t torn = (int64_t)status.st_size - (int64_t)reader->offset;
     if (torn > 0 && ftruncate(reader->fd, (off_t)reader->offset) != 0)
-        return FAIL(error, ERROR_IO, errno, "could not cut the torn tail of spool '%s' at offset %llu", reader->path,
-                    (unsigned long long)reader->offset);
+        return FAIL(error, ERROR_IO, errno, "could not cut the torn tail of spool '%s' at offset %llu",
+                    reader->path, (unsigned long long)reader->offset);
     *ret_bytes = torn > 0 ? torn : 0;
     return true;
 }

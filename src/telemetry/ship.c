@@ -1,10 +1,11 @@
 // ship.c - from the spool into the tables: every row exactly once, whatever is cut, killed or repeated.
 //
-// A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY into a temporary
-// table, INSERT ... ON CONFLICT DO NOTHING per kind, the position moved. Only a received COMMIT counts. After a cut the
-// connection, the lock and the position are taken anew, so it does not matter whether that COMMIT was done. The position
-// holds a checksum over the frames it covers: a spool that is not what was shipped is ERROR_INCONSISTENT. At the end the
-// rows are counted in the tables; rows that are missing there (a database restored from a backup) are shipped again once.
+// A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY
+// into a temporary table, INSERT ... ON CONFLICT DO NOTHING per kind, the position moved. Only a received
+// COMMIT counts. After a cut the connection, the lock and the position are taken anew, so it does not matter
+// whether that COMMIT was done. The position holds a checksum over the frames it covers: a spool that is not
+// what was shipped is ERROR_INCONSISTENT. At the end the rows are counted in the tables; rows that are
+// missing there (a database restored from a backup) are shipped again once.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -22,18 +23,18 @@ typedef struct Shipment {
     Telemetry *telemetry;
     const char *run;
     char path[FILE_PATH_SIZE];
-    int64_t total;             // rows in the spool
-    int64_t cut_bytes;         // torn tail cut by this call
-    int64_t torn_bytes;        // over the spool's whole life
-    int64_t stored;            // rows that were new to the database
-    ShipPosition position;     // as the database has it
-    bool refill;               // read from the start although the position is further on
-    bool moved;                // a batch was stored since the last failure
+    int64_t total;   // rows in the spool
+    int64_t cut_bytes;   // torn tail cut by this call
+    int64_t torn_bytes;   // over the spool's whole life
+    int64_t stored;   // rows that were new to the database
+    ShipPosition position;   // as the database has it
+    bool refill;   // read from the start although the position is further on
+    bool moved;   // a batch was stored since the last failure
     // -- the batch
     Text lines[TELEMETRY_KIND_COUNT];   // COPY data of each kind
     int64_t counts[TELEMETRY_KIND_COUNT];
-    Text rest;                 // scratch of payload.c
-    ShipPosition end;          // after its last row
+    Text rest;   // scratch of payload.c
+    ShipPosition end;   // after its last row
     char version[SPOOL_VERSION_MAXIMUM + 1];
 } Shipment;
 
@@ -67,7 +68,8 @@ static bool look(Shipment *shipment, Error *error)
     OWNED(SpoolReader, reader_close) *reader = NULL;
     if (!reader_open(shipment->path, shipment->run, &reader, error))
         return false;
-    if (flock(reader_descriptor(reader), LOCK_EX) != 0)   // released with the reader; appending waits for one reading
+    if (flock(reader_descriptor(reader), LOCK_EX) !=
+        0)   // released with the reader; appending waits for one reading
         return FAIL(error, ERROR_IO, errno, "could not lock spool '%s'", shipment->path);
     return look_under_lock(shipment, reader, error);
 }
@@ -95,7 +97,8 @@ static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
         return true;
     if (!rows_first_conflict(client, kind, &conflict, error))
         return false;
-    return conflict == 0 || FAIL(error, ERROR_INCONSISTENT, 0, "row %lld of run '%s' in table '%s' is not the one in the spool",
+    return conflict == 0 || FAIL(error, ERROR_INCONSISTENT, 0,
+                                 "row %lld of run '%s' in table '%s' is not the one in the spool",
                                  (long long)conflict, shipment->run, kind_table(kind));
 }
 
@@ -116,7 +119,8 @@ static bool store_in_transaction(Shipment *shipment, Error *error)
         !rows_position(telemetry->client, shipment->run, true, &now, error))
         return false;
     if (now.seq != shipment->position.seq)
-        return FAIL(error, ERROR_CONFLICT, 0, "position of run '%s' moved from %lld to %lld while it was shipped", shipment->run,
+        return FAIL(error, ERROR_CONFLICT, 0,
+                    "position of run '%s' moved from %lld to %lld while it was shipped", shipment->run,
                     (long long)shipment->position.seq, (long long)now.seq);
     if (!store_kinds(shipment, error))
         return false;
@@ -156,12 +160,14 @@ static bool skip_shipped(const Shipment *shipment, SpoolReader *reader, Error *e
     }
     const ShipPosition *shipped = &shipment->position;
     if (reader_rows(reader) < shipped->seq) {
-        FAIL(error, ERROR_INCONSISTENT, 0, "the database has %lld rows of run '%s', its spool %lld", (long long)shipped->seq,
-             shipment->run, (long long)reader_rows(reader));
+        FAIL(error, ERROR_INCONSISTENT, 0, "the database has %lld rows of run '%s', its spool %lld",
+             (long long)shipped->seq, shipment->run, (long long)reader_rows(reader));
         return error_hint(error, "The home may come from an old backup; nothing was written.");
     }
-    if (shipped->seq > 0 && (reader_chain(reader) != shipped->chain || (int64_t)reader_end(reader) != shipped->bytes))
-        return FAIL(error, ERROR_INCONSISTENT, 0, "the first %lld rows of the spool of run '%s' are not those that were shipped",
+    if (shipped->seq > 0 &&
+        (reader_chain(reader) != shipped->chain || (int64_t)reader_end(reader) != shipped->bytes))
+        return FAIL(error, ERROR_INCONSISTENT, 0,
+                    "the first %lld rows of the spool of run '%s' are not those that were shipped",
                     (long long)shipped->seq, shipment->run);
     return true;
 }
@@ -179,13 +185,14 @@ static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
             return FAIL(error, ERROR_DATA, 0, "spool '%s' ended at row %lld of %lld", shipment->path,
                         (long long)reader_rows(reader), (long long)shipment->total);
         memcpy(shipment->version, frame.version, strlen(frame.version) + 1);   // the reader has limited it
-        if (!payload_add_line(&shipment->telemetry->columns[frame.kind], shipment->run, &frame, &shipment->rest,
-                              &shipment->lines[frame.kind], error))
+        if (!payload_add_line(&shipment->telemetry->columns[frame.kind], shipment->run, &frame,
+                              &shipment->rest, &shipment->lines[frame.kind], error))
             return false;
         shipment->counts[frame.kind]++;
         shipment->end = (ShipPosition){true, frame.seq, (int64_t)reader_end(reader), reader_chain(reader)};
         rows++;
-        if (rows < BATCH_ROWS && shipment->lines[frame.kind].length < BATCH_BYTES && frame.seq < shipment->total)
+        if (rows < BATCH_ROWS && shipment->lines[frame.kind].length < BATCH_BYTES &&
+            frame.seq < shipment->total)
             continue;
         if (!store_batch(shipment, error))
             return false;
@@ -219,11 +226,13 @@ static bool ship_once(Shipment *shipment, Error *error)
         return false;
     OWNED(SpoolReader, reader_close) *shipped = NULL;
     OWNED(SpoolReader, reader_close) *from_start = NULL;
-    if (!reader_open(shipment->path, shipment->run, &shipped, error) || !skip_shipped(shipment, shipped, error))
+    if (!reader_open(shipment->path, shipment->run, &shipped, error) ||
+        !skip_shipped(shipment, shipped, error))
         return false;
     if (!shipment->refill)
         return ship_from(shipment, shipped, error);
-    return reader_open(shipment->path, shipment->run, &from_start, error) && ship_from(shipment, from_start, error);
+    return reader_open(shipment->path, shipment->run, &from_start, error) &&
+           ship_from(shipment, from_start, error);
 }
 
 // Ships, then counts in the tables; rows that are missing there are shipped again, once.
@@ -231,15 +240,18 @@ static bool ship_and_count(Shipment *shipment, int64_t *ret_acknowledged, Error 
 {
     int64_t counted = 0;
     Client *const *client = &shipment->telemetry->client;   // a reconnection replaces it
-    if (!ship_once(shipment, error) || !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
+    if (!ship_once(shipment, error) ||
+        !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
         return false;
     if (counted < shipment->position.seq && !shipment->refill) {
         shipment->refill = true;
-        if (!ship_once(shipment, error) || !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
+        if (!ship_once(shipment, error) ||
+            !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
             return false;
     }
     if (counted != shipment->position.seq)
-        return FAIL(error, ERROR_INCONSISTENT, 0, "the database says it has %lld rows of run '%s', its tables hold %lld",
+        return FAIL(error, ERROR_INCONSISTENT, 0,
+                    "the database says it has %lld rows of run '%s', its tables hold %lld",
                     (long long)shipment->position.seq, shipment->run, (long long)counted);
     *ret_acknowledged = counted;
     return true;
@@ -256,8 +268,9 @@ static bool ship_until_done(Shipment *shipment, int64_t *ret_acknowledged, Error
             give_up_ns = now_ns + shipment->telemetry->timeout_ns;
         }
         shipment->moved = false;
-        if (attempt + 1 >= TELEMETRY_TRIES || now_ns > give_up_ns || !(client_is_lost(client) || client_may_retry(client)) ||
-            error->kind == ERROR_INCONSISTENT || error->kind == ERROR_CONFLICT)
+        if (attempt + 1 >= TELEMETRY_TRIES || now_ns > give_up_ns ||
+            !(client_is_lost(client) || client_may_retry(client)) || error->kind == ERROR_INCONSISTENT ||
+            error->kind == ERROR_CONFLICT)
             return false;
         error_clear(error);   // ignoring: the position is read again, whether or not that COMMIT was done
         telemetry_back_off(attempt);
@@ -265,7 +278,8 @@ static bool ship_until_done(Shipment *shipment, int64_t *ret_acknowledged, Error
     return true;
 }
 
-static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result, int64_t *ret_stored, Error *error)
+static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result,
+                 int64_t *ret_stored, Error *error)
 {
     Shipment shipment = {.telemetry = telemetry, .run = run};
     int64_t acknowledged = 0;
@@ -281,25 +295,29 @@ static bool ship(Telemetry *telemetry, const char *home, const char *run, ShipRe
     text_done(&shipment.rest);
     if (!good)
         return error_prefix(error, "telemetry of run '%.40s'", run);
-    *ret_result = (ShipResult){.rows = shipment.total, .acknowledged = acknowledged, .torn_bytes = shipment.torn_bytes,
+    *ret_result = (ShipResult){.rows = shipment.total,
+                               .acknowledged = acknowledged,
+                               .torn_bytes = shipment.torn_bytes,
                                .complete = acknowledged == shipment.total && shipment.cut_bytes == 0};
     *ret_stored = shipment.stored;
     return true;
 }
 
-bool telemetry_ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result, Error *error)
+bool telemetry_ship(Telemetry *telemetry, const char *home, const char *run, ShipResult *ret_result,
+                    Error *error)
 {
     int64_t stored;
     return ship(telemetry, home, run, ret_result, &stored, error);
 }
 
 // A spool that ends where its position does needs no second look.
-static bool is_shipped(Telemetry *telemetry, const char *path, const char *run, bool *ret_shipped, Error *error)
+static bool is_shipped(Telemetry *telemetry, const char *path, const char *run, bool *ret_shipped,
+                       Error *error)
 {
     ShipPosition position;
     uint64_t bytes;
-    if ((client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) || !file_size(path, &bytes, error) ||
-        !rows_position(telemetry->client, run, false, &position, error))
+    if ((client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error)) ||
+        !file_size(path, &bytes, error) || !rows_position(telemetry->client, run, false, &position, error))
         return false;
     *ret_shipped = bytes <= SPOOL_HEADER_BYTES || (position.any && (uint64_t)position.bytes == bytes);
     return true;
@@ -336,7 +354,8 @@ bool telemetry_ship_all(Telemetry *telemetry, const char *home, int64_t *ret_row
         return false;
     bool good = true;
     for (size_t i = 0; i < list.count && !client_is_lost(telemetry->client); i++) {
-        Error failed = ERROR_INIT;   // one odd spool does not keep the others; the first failure is the answer
+        Error failed =
+            ERROR_INIT;   // one odd spool does not keep the others; the first failure is the answer
         if (ship_named(telemetry, home, list.names[i], &rows, &failed))
             continue;
         if (good)

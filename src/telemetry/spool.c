@@ -1,9 +1,9 @@
 // spool.c - the first writer of every row: one append-only file per run, whole frames or nothing.
 //
-// A child forked while a spool is open may go on with it, as may the parent afterwards: each process uses a descriptor of
-// its own, frames are appended under a lock of the file, and whoever finds that the file has grown reads the new frames
-// first, so seq stays without gaps. After a failed fsync the handle refuses everything: the kernel may have dropped the
-// pages and reports it once.
+// A child forked while a spool is open may go on with it, as may the parent afterwards: each process uses a
+// descriptor of its own, frames are appended under a lock of the file, and whoever finds that the file has
+// grown reads the new frames first, so seq stays without gaps. After a failed fsync the handle refuses
+// everything: the kernel may have dropped the pages and reports it once.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -23,16 +23,16 @@ enum { SPOOL_MODE = 0640 };
 
 struct Spool {
     int fd;
-    pid_t process;           // that opened fd
+    pid_t process;   // that opened fd
     char path[FILE_PATH_SIZE];
     char run[SPOOL_RUN_LENGTH + 1];
     char version[SPOOL_VERSION_MAXIMUM + 1];
     int64_t maximum_rows;
-    uint64_t end;            // after the last good frame
+    uint64_t end;   // after the last good frame
     int64_t rows, dropped, torn;
-    int64_t synced_ns;       // when it was synced last
-    bool dirty, dead;        // dead: an fsync failed
-    Text frame;              // reused
+    int64_t synced_ns;   // when it was synced last
+    bool dirty, dead;   // dead: an fsync failed
+    Text frame;   // reused
 };
 
 // Reads the file as it is, cuts a torn tail and takes over its counts. The caller holds the file's lock.
@@ -95,7 +95,8 @@ static bool open_file(Spool *spool, const char *home, Error *error)
 {
     char directory[FILE_PATH_SIZE];
     if (!spool_path(home, spool->run, spool->path, error) || !file_join(directory, home, "spool", error) ||
-        !file_make_directory(directory, 0750, error) || !open_descriptor(spool, error) || !lock_file(spool, error))
+        !file_make_directory(directory, 0750, error) || !open_descriptor(spool, error) ||
+        !lock_file(spool, error))
         return false;
     bool good = continue_file(spool, error) && (spool->end > 0 || begin_file(spool, directory, error));
     unlock_file(spool);
@@ -122,7 +123,7 @@ Spool *spool_open(const char *home, const char *run, const char *version, int64_
     spool->maximum_rows = maximum_rows;
     spool->synced_ns = clock_monotonic_ns(clock_real());
     text_init(&spool->frame, SPOOL_PAYLOAD_MAXIMUM + 1024);
-    memcpy(spool->run, run, strlen(run) + 1);               // lengths are checked above
+    memcpy(spool->run, run, strlen(run) + 1);   // lengths are checked above
     memcpy(spool->version, version, strlen(version) + 1);
     if (open_file(spool, home, error))
         return spool;
@@ -156,8 +157,8 @@ static bool make_frame(Spool *spool, TelemetryKind kind, const Json *payload, Er
     size_t payload_begin = frame->length;
     json_write(payload, JSON_COMPACT, frame);
     if (frame->failed || frame->length - payload_begin > SPOOL_PAYLOAD_MAXIMUM)
-        return FAIL(error, ERROR_DATA, 0, "telemetry row of kind '%s' is over the limit of %d bytes", kind_table(kind),
-                    SPOOL_PAYLOAD_MAXIMUM);
+        return FAIL(error, ERROR_DATA, 0, "telemetry row of kind '%s' is over the limit of %d bytes",
+                    kind_table(kind), SPOOL_PAYLOAD_MAXIMUM);
     uint32_t length = (uint32_t)(frame->length - SPOOL_FRAME_BYTES);
     put_u32(frame->data, length);
     uint32_t crc = hash_crc32c(hash_crc32c(0, frame->data, 4), frame->data + SPOOL_FRAME_BYTES, length);
@@ -205,7 +206,8 @@ static bool append_locked(Spool *spool, TelemetryKind kind, const Json *payload,
 static bool own_descriptor(Spool *spool, Error *error)
 {
     if (spool->dead)
-        return FAIL(error, ERROR_IO, 0, "spool '%s' could not be synced before and is not trusted any more", spool->path);
+        return FAIL(error, ERROR_IO, 0, "spool '%s' could not be synced before and is not trusted any more",
+                    spool->path);
     if (spool->process == getpid())
         return true;
     close(spool->fd);
@@ -262,7 +264,9 @@ void spool_close(Spool *spool)
         return;
     if (spool->fd >= 0) {
         if (spool->dirty && !spool->dead && spool->process == getpid())
-            (void)fdatasync(spool->fd);   // ignoring a failure: a caller that needs the rows on disk has called spool_sync
+            (void)fdatasync(
+                spool
+                    ->fd);   // ignoring a failure: a caller that needs the rows on disk has called spool_sync
         close(spool->fd);
     }
     text_done(&spool->frame);

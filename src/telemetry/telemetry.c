@@ -1,9 +1,10 @@
 // telemetry.c - the handle: where the database is, the connection, and the right to write for one model.
 //
-// Order: connect, migrate or check the schema, register the home, ship. The advisory lock of the model is held by the
-// very connection that writes; each registration raises the epoch in the home's row, and every shipping transaction reads
-// it FOR SHARE, so a transaction of a client that was thought dead is refused. Reconnecting takes the lock again, which
-// proves that the old backend has ended, and goes on only when nobody raised the epoch meanwhile.
+// Order: connect, migrate or check the schema, register the home, ship. The advisory lock of the model is
+// held by the very connection that writes; each registration raises the epoch in the home's row, and every
+// shipping transaction reads it FOR SHARE, so a transaction of a client that was thought dead is refused.
+// Reconnecting takes the lock again, which proves that the old backend has ended, and goes on only when
+// nobody raised the epoch meanwhile.
 #include "telemetry_internal.h"
 
 #include <fedgate/fault.h>
@@ -17,8 +18,12 @@
 
 static Client *open_client(const Telemetry *telemetry, Error *error)
 {
-    ClientTarget target = {.url = telemetry->url, .socket_directory = "", .database = "fedgate", .user = "fedgate",
-                           .application = telemetry->application, .timeout_ns = telemetry->timeout_ns};
+    ClientTarget target = {.url = telemetry->url,
+                           .socket_directory = "",
+                           .database = "fedgate",
+                           .user = "fedgate",
+                           .application = telemetry->application,
+                           .timeout_ns = telemetry->timeout_ns};
     if (telemetry->cluster != NULL)
         target.socket_directory = cluster_socket_directory(telemetry->cluster);
     return client_connect(&target, error);
@@ -49,7 +54,8 @@ Telemetry *telemetry_connect(const Config *config, const char *home, Clock *cloc
 {
     (void)clock;   // a server lives in real time, whatever the night's clock is
     if (fault_set("telemetry.down")) {
-        FAIL(error, ERROR_UNAVAILABLE, 0, "could not connect to the database: planted fault 'telemetry.down'");
+        FAIL(error, ERROR_UNAVAILABLE, 0,
+             "could not connect to the database: planted fault 'telemetry.down'");
         return NULL;
     }
     Telemetry *telemetry = calloc(1, sizeof(*telemetry));
@@ -78,7 +84,8 @@ void telemetry_close(Telemetry *telemetry)
 {
     if (telemetry == NULL)
         return;
-    if (telemetry->process == getpid())   // a forked child shares the connection and must not say goodbye on it
+    if (telemetry->process ==
+        getpid())   // a forked child shares the connection and must not say goodbye on it
         client_close(telemetry->client);
     cluster_close(telemetry->cluster);
     free(telemetry->columns);
@@ -94,7 +101,8 @@ void telemetry_back_off(int attempt)
 }
 
 // Takes the lock, then the epoch; expected 0: whatever it is now.
-static bool take_over(Telemetry *telemetry, const char *model, const char *home_id, int64_t expected, Error *error)
+static bool take_over(Telemetry *telemetry, const char *model, const char *home_id, int64_t expected,
+                      Error *error)
 {
     char lock[80], other[65];
     bool raised = false;
@@ -114,21 +122,28 @@ static bool take_over(Telemetry *telemetry, const char *model, const char *home_
     if (!rows_unlock(telemetry->client, lock, &ignored))
         error_clear(&ignored);
     if (strcmp(other, home_id) == 0)
-        return FAIL(error, ERROR_CONFLICT, 0, "model '%s' was taken over by another process of this home", model);
-    FAIL(error, ERROR_INCONSISTENT, 0, "model '%s' is served by home '%s', this is home '%s'", model, other, home_id);
-    return error_hint(error, "Give this home another model name or another database; two homes cannot serve one model.");
+        return FAIL(error, ERROR_CONFLICT, 0, "model '%s' was taken over by another process of this home",
+                    model);
+    FAIL(error, ERROR_INCONSISTENT, 0, "model '%s' is served by home '%s', this is home '%s'", model, other,
+         home_id);
+    return error_hint(
+        error, "Give this home another model name or another database; two homes cannot serve one model.");
 }
 
 bool telemetry_register_home(Telemetry *telemetry, const char *model, const char *home_id, Error *error)
 {
-    if (telemetry->epoch > 0 && (strcmp(model, telemetry->model) != 0 || strcmp(home_id, telemetry->home_id) != 0))
-        return FAIL(error, ERROR_USAGE, 0, "this connection serves model '%s' already, not '%.64s'", telemetry->model, model);
+    if (telemetry->epoch > 0 &&
+        (strcmp(model, telemetry->model) != 0 || strcmp(home_id, telemetry->home_id) != 0))
+        return FAIL(error, ERROR_USAGE, 0, "this connection serves model '%s' already, not '%.64s'",
+                    telemetry->model, model);
     if (telemetry->epoch > 0)   // and has the lock
         return true;
     if (!text_copy(telemetry->model, sizeof(telemetry->model), model) || model[0] == '\0')
-        return FAIL(error, ERROR_USAGE, 0, "model name '%.80s' is empty or longer than %zu bytes", model, sizeof(telemetry->model) - 1);
+        return FAIL(error, ERROR_USAGE, 0, "model name '%.80s' is empty or longer than %zu bytes", model,
+                    sizeof(telemetry->model) - 1);
     if (!text_copy(telemetry->home_id, sizeof(telemetry->home_id), home_id) || home_id[0] == '\0')
-        return FAIL(error, ERROR_USAGE, 0, "home id '%.80s' is empty or longer than %zu bytes", home_id, sizeof(telemetry->home_id) - 1);
+        return FAIL(error, ERROR_USAGE, 0, "home id '%.80s' is empty or longer than %zu bytes", home_id,
+                    sizeof(telemetry->home_id) - 1);
     if (client_is_lost(telemetry->client) && !telemetry_reconnect(telemetry, error))
         return false;
     return take_over(telemetry, model, home_id, 0, error);
@@ -144,5 +159,6 @@ bool telemetry_reconnect(Telemetry *telemetry, Error *error)
     client_close(telemetry->client);
     telemetry->client = client;
     telemetry->staged = false;
-    return telemetry->epoch == 0 || take_over(telemetry, telemetry->model, telemetry->home_id, telemetry->epoch, error);
+    return telemetry->epoch == 0 ||
+           take_over(telemetry, telemetry->model, telemetry->home_id, telemetry->epoch, error);
 }

@@ -1,4 +1,5 @@
-// telemetry_cluster_test - the private server: made once, adopted, stopped by the last one out, and every way it cannot run.
+// telemetry_cluster_test - the private server: made once, adopted, stopped by the last one out, and every way
+// it cannot run.
 #include "telemetry_fixture.h"
 
 #include <sys/stat.h>
@@ -41,8 +42,11 @@ START_TEST(the_last_one_out_stops_the_server)
     ck_assert(!cluster_started(second->cluster));
     telemetry_close(first);
     ck_assert(own_runs());
-    ck_assert_str_eq(fixture_ask(second->client, "SELECT current_setting('data_checksums') || current_setting('fsync')"), "onon");
-    ck_assert_str_eq(fixture_ask(second->client, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"), "f");
+    ck_assert_str_eq(
+        fixture_ask(second->client, "SELECT current_setting('data_checksums') || current_setting('fsync')"),
+        "onon");
+    ck_assert_str_eq(
+        fixture_ask(second->client, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"), "f");
     ck_assert_str_eq(fixture_ask(second->client, "SELECT current_setting('listen_addresses')"), "");
     telemetry_close(second);
     ck_assert(!own_runs());
@@ -67,7 +71,8 @@ START_TEST(a_server_that_a_person_started_is_left_running)
     Error error = ERROR_INIT;
     OWNED(Telemetry, telemetry_close) *keeper = connect_own(&error);
     ck_assert_msg(keeper != NULL, "%s", error.message);
-    ASSERT_OK(file_remove(support_path(own_home, "pg/started"), &error), &error);   // what fedgate notes when it starts one
+    ASSERT_OK(file_remove(support_path(own_home, "pg/started"), &error),
+              &error);   // what fedgate notes when it starts one
     pid_t server = fixture_server_id(own_home);
     telemetry_close(keeper);
     keeper = NULL;
@@ -82,7 +87,8 @@ END_TEST
 START_TEST(no_descriptor_of_ours_reaches_the_server)
 {
     Error error = ERROR_INIT;
-    OWNED(FileLock, file_lock_release) *lock = file_lock_try(support_path(own_home, "run.lock"), "this test", &error);
+    OWNED(FileLock, file_lock_release) *lock =
+        file_lock_try(support_path(own_home, "run.lock"), "this test", &error);
     ck_assert_ptr_nonnull(lock);
     Telemetry *telemetry = connect_own(&error);
     ck_assert_msg(telemetry != NULL, "%s", error.message);
@@ -99,7 +105,8 @@ START_TEST(a_cluster_of_another_version_is_refused_with_both_versions)
     ServerPrograms programs;
     char words[32], content[16];
     ASSERT_OK(programs_find(0, &programs, &error), &error);
-    ck_assert(text_print(words, sizeof(words), "is of %d", programs.major) && text_print(content, sizeof(content), "%d\n", programs.major));
+    ck_assert(text_print(words, sizeof(words), "is of %d", programs.major) &&
+              text_print(content, sizeof(content), "%d\n", programs.major));
     support_write(support_path(own_home, "pg/data/PG_VERSION"), "99\n");
     Telemetry *telemetry = connect_own(&error);
     support_write(support_path(own_home, "pg/data/PG_VERSION"), content);
@@ -128,7 +135,11 @@ START_TEST(a_long_path_gets_a_short_socket_folder)
     char *folder = support_folder_new();
     ck_assert_int_eq(chmod(folder, 0755), 0);
     char deep[FILE_PATH_SIZE];
-    ASSERT_OK(file_join(deep, folder, "a folder, with 'quotes' \"$(and)\" a name/that goes on and on until no socket/path of a hundred and seven bytes can hold it", &error), &error);
+    ASSERT_OK(file_join(deep, folder,
+                        "a folder, with 'quotes' \"$(and)\" a name/that goes on and on until no socket/path "
+                        "of a hundred and seven bytes can hold it",
+                        &error),
+              &error);
     ASSERT_OK(file_make_directories(deep, 0755, &error), &error);
     OWNED(Config, config_free) *config = fixture_config("", "20s");
     ASSERT_OK(telemetry_create(config, deep, clock_real(), &error), &error);
@@ -193,7 +204,8 @@ static Suite *suite(void)
     tcase_add_test(own, a_home_without_a_cluster_is_told_to_make_one);
     tcase_add_test(own, a_long_path_gets_a_short_socket_folder);
     tcase_add_test(own, a_folder_that_the_service_account_cannot_pass_is_named);
-    tcase_add_loop_test(own, an_account_that_cannot_run_the_server_is_refused, 0, sizeof(bad_accounts) / sizeof(bad_accounts[0]));
+    tcase_add_loop_test(own, an_account_that_cannot_run_the_server_is_refused, 0,
+                        sizeof(bad_accounts) / sizeof(bad_accounts[0]));
     suite_add_tcase(s, own);
     return s;
 }

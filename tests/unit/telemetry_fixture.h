@@ -1,5 +1,5 @@
-// telemetry_fixture.h - one private cluster for a test file, a database of its own for whoever wants one, and a proxy that
-// cuts the link at COMMIT.
+// telemetry_fixture.h - one private cluster for a test file, a database of its own for whoever wants one, and
+// a proxy that cuts the link at COMMIT.
 #ifndef FEDGATE_TESTS_TELEMETRY_FIXTURE_H
 #define FEDGATE_TESTS_TELEMETRY_FIXTURE_H
 
@@ -22,7 +22,7 @@
 #define FIXTURE_MIGRATIONS FEDGATE_SOURCE_DIR "/migrations"
 static const char fixture_version[] = "adult-0123456789abcdef";
 
-static char *fixture_home;          // with a private cluster
+static char *fixture_home;   // with a private cluster
 static Telemetry *fixture_server;   // keeps it running between the tests
 
 static inline Config *fixture_config(const char *url, const char *timeout)
@@ -87,8 +87,12 @@ static inline const char *fixture_socket(void)
 static inline Client *fixture_client(const char *database, const char *user)
 {
     Error error = ERROR_INIT;
-    ClientTarget target = {.url = "", .socket_directory = fixture_socket(), .database = database, .user = user,
-                           .application = "fedgate test", .timeout_ns = INT64_C(5000000000)};
+    ClientTarget target = {.url = "",
+                           .socket_directory = fixture_socket(),
+                           .database = database,
+                           .user = user,
+                           .application = "fedgate test",
+                           .timeout_ns = INT64_C(5000000000)};
     Client *client = client_connect(&target, &error);
     ck_assert_msg(client != NULL, "%s", error.message);
     return client;
@@ -114,7 +118,8 @@ static inline const char *fixture_ask(Client *client, const char *sql)
     OWNED(ClientResult, client_result_free) *result = NULL;
     ASSERT_OK(client_query(client, sql, NULL, 0, &result, &error), &error);
     char *to = answer[next++ % 4];
-    ck_assert(text_print(to, sizeof(answer[0]), "%s", client_row_count(result) > 0 ? client_text(result, 0, 0) : "(none)"));
+    ck_assert(text_print(to, sizeof(answer[0]), "%s",
+                         client_row_count(result) > 0 ? client_text(result, 0, 0) : "(none)"));
     return to;
 }
 
@@ -152,7 +157,10 @@ static inline pid_t fixture_server_id(const char *home)
 
 // -- a proxy on a socket of its own that forwards to the server and cuts one connection at its Nth COMMIT
 
-typedef enum ProxyCut { PROXY_BEFORE, PROXY_AFTER } ProxyCut;   // before the server sees it, after it answered
+typedef enum ProxyCut {
+    PROXY_BEFORE,
+    PROXY_AFTER
+} ProxyCut;   // before the server sees it, after it answered
 typedef struct Proxy {
     char folder[200];
     pid_t process;
@@ -188,7 +196,8 @@ static inline void proxy_forward(const Proxy *proxy, int client, const char *ser
                 continue;
             if (got <= 0 || (i == 1 && ending))
                 return;   // the server has answered the COMMIT: the client never hears of it
-            if (i == 0 && memmem(bytes, (size_t)got, commit, sizeof(commit)) != NULL && ++*proxy->commits == proxy->at) {
+            if (i == 0 && memmem(bytes, (size_t)got, commit, sizeof(commit)) != NULL &&
+                ++*proxy->commits == proxy->at) {
                 if (proxy->cut == PROXY_BEFORE)
                     return;
                 ending = true;

@@ -1,4 +1,5 @@
-// telemetry_ship_test - every row arrives exactly once, whatever is cut, killed or repeated; and values arrive as they are.
+// telemetry_ship_test - every row arrives exactly once, whatever is cut, killed or repeated; and values
+// arrive as they are.
 #include "telemetry_fixture.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static int64_t stored_decisions(const char *where)
     char sql[200];
     int64_t rows = -1;
     OWNED(Client, client_close) *client = fixture_client("fedgate", "fedgate");
-    ck_assert(text_print(sql, sizeof(sql), "SELECT count(*) FROM fedgate.decision WHERE home_id = '%s'", where));
+    ck_assert(
+        text_print(sql, sizeof(sql), "SELECT count(*) FROM fedgate.decision WHERE home_id = '%s'", where));
     ck_assert(text_to_int64(fixture_ask(client, sql), &rows));
     return rows;
 }
@@ -55,7 +57,8 @@ START_TEST(rows_arrive_once_however_often_they_are_shipped)
     fixture_spool(run, 0, 20500);   // two batches
     OWNED(Telemetry, telemetry_close) *telemetry = writer("", "once");
     ShipResult result = ship(telemetry, run);
-    ck_assert(result.complete && result.rows == 20500 && result.acknowledged == 20500 && result.torn_bytes == 0);
+    ck_assert(result.complete && result.rows == 20500 && result.acknowledged == 20500 &&
+              result.torn_bytes == 0);
     ck_assert_int_eq(stored(run), 20500);
     result = ship(telemetry, run);
     ck_assert(result.complete && result.acknowledged == 20500);
@@ -83,11 +86,15 @@ START_TEST(all_spools_left_behind_are_shipped_and_an_odd_one_keeps_none)
     ck_assert_int_eq(rows, 21);
     ASSERT_OK(telemetry_ship_all(telemetry, fixture_home, &rows, &error), &error);
     ck_assert_int_eq(rows, 0);
-    support_write(support_path(fixture_home, "spool/01000000-0000-7000-8000-000000000000.spool"), "nothing that is a spool");
+    support_write(support_path(fixture_home, "spool/01000000-0000-7000-8000-000000000000.spool"),
+                  "nothing that is a spool");
     fixture_spool(runs[2], 7, 1);
-    ASSERT_FAILS(telemetry_ship_all(telemetry, fixture_home, &rows, &error), &error, ERROR_DATA, "is not a spool");
+    ASSERT_FAILS(telemetry_ship_all(telemetry, fixture_home, &rows, &error), &error, ERROR_DATA,
+                 "is not a spool");
     ck_assert_int_eq(stored(runs[2]), 8);
-    ASSERT_OK(file_remove(support_path(fixture_home, "spool/01000000-0000-7000-8000-000000000000.spool"), &error), &error);
+    ASSERT_OK(
+        file_remove(support_path(fixture_home, "spool/01000000-0000-7000-8000-000000000000.spool"), &error),
+        &error);
 }
 END_TEST
 
@@ -123,8 +130,10 @@ START_TEST(a_backend_that_is_terminated_is_replaced)
     fixture_spool(run, 5, 5);
     OWNED(Client, client_close) *client = fixture_client("postgres", "postgres");
     char sql[200];
-    ck_assert(text_print(sql, sizeof(sql), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '%s'",
-                         telemetry->application));
+    ck_assert(
+        text_print(sql, sizeof(sql),
+                   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '%s'",
+                   telemetry->application));
     ck_assert_str_eq(fixture_ask(client, sql), "t");
     ck_assert_int_eq(ship(telemetry, run).acknowledged, 10);
     ck_assert_int_gt(telemetry->epoch, epoch);
@@ -141,7 +150,8 @@ START_TEST(a_shipper_that_was_overtaken_writes_nothing)
     fixture_spool(run, 0, 5);
     OWNED(Telemetry, telemetry_close) *telemetry = writer("", "fence");
     execute("UPDATE fedgate.home SET epoch = epoch + 1 WHERE model = 'fence'");
-    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_CONFLICT, "another shipper");
+    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_CONFLICT,
+                 "another shipper");
     ck_assert_int_eq(stored(run), 0);
 }
 END_TEST
@@ -153,7 +163,8 @@ START_TEST(rows_deleted_from_the_database_are_filled_up_again)
     fixture_spool(run, 0, 50);
     OWNED(Telemetry, telemetry_close) *telemetry = writer("", "refill");
     ship(telemetry, run);
-    ck_assert(text_print(sql, sizeof(sql), "DELETE FROM fedgate.step_window WHERE run = '%s' AND seq %% 3 = 0", run));
+    ck_assert(text_print(sql, sizeof(sql),
+                         "DELETE FROM fedgate.step_window WHERE run = '%s' AND seq %% 3 = 0", run));
     execute(sql);
     ShipResult result = ship(telemetry, run);
     ck_assert(result.complete && result.acknowledged == 50);
@@ -170,11 +181,14 @@ START_TEST(a_row_that_differs_in_the_database_is_named)
     fixture_spool(run, 0, 50);
     OWNED(Telemetry, telemetry_close) *telemetry = writer("", "differs");
     ship(telemetry, run);
-    ck_assert(text_print(sql, sizeof(sql), "UPDATE fedgate.step_window SET loss = 0 WHERE run = '%s' AND seq = 7", run));
+    ck_assert(text_print(sql, sizeof(sql),
+                         "UPDATE fedgate.step_window SET loss = 0 WHERE run = '%s' AND seq = 7", run));
     execute(sql);
-    ck_assert(text_print(sql, sizeof(sql), "DELETE FROM fedgate.step_window WHERE run = '%s' AND seq = 9", run));
+    ck_assert(
+        text_print(sql, sizeof(sql), "DELETE FROM fedgate.step_window WHERE run = '%s' AND seq = 9", run));
     execute(sql);
-    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT, "row 7 of run");
+    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT,
+                 "row 7 of run");
 }
 END_TEST
 
@@ -192,9 +206,11 @@ START_TEST(a_spool_from_an_old_backup_or_with_other_rows_is_refused)
     fixture_spool(run, 5, 5);
     ship(telemetry, run);
     ck_assert_int_eq(truncate(path, (off_t)five), 0);
-    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT, "has 10 rows");
+    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT,
+                 "has 10 rows");
     fixture_spool(run, 100, 6);
-    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT, "are not those");
+    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_INCONSISTENT,
+                 "are not those");
     ck_assert_int_eq(stored(run), 10);
 }
 END_TEST
@@ -222,7 +238,8 @@ START_TEST(figures_that_are_no_numbers_and_names_that_look_like_sql_arrive_as_th
     char run[UUID_SIZE], sql[400];
     fixture_run_id(run);
     static const double figures[] = {0.1, NAN, INFINITY, -INFINITY, 5e-324, 1.7976931348623157e308};
-    static const char *const texts[] = {"0.1", "NaN", "Infinity", "-Infinity", "5e-324", "1.7976931348623157e+308"};
+    static const char *const texts[] = {"0.1",       "NaN",    "Infinity",
+                                        "-Infinity", "5e-324", "1.7976931348623157e+308"};
     const char *name = "'; DROP TABLE fedgate.metric; --\t\\N\n\"\\";
     OWNED(Spool, spool_close) *spool = spool_open(fixture_home, run, fixture_version, 1000, &error);
     for (size_t i = 0; i < 6; i++) {
@@ -237,12 +254,16 @@ START_TEST(figures_that_are_no_numbers_and_names_that_look_like_sql_arrive_as_th
     ck_assert(ship(telemetry, run).complete);
     OWNED(Client, client_close) *client = fixture_client("fedgate", "fedgate");
     for (size_t i = 0; i < 6; i++) {
-        ck_assert(text_print(sql, sizeof(sql), "SELECT value FROM fedgate.metric WHERE run = '%s' AND seq = %zu", run, i + 1));
+        ck_assert(text_print(sql, sizeof(sql),
+                             "SELECT value FROM fedgate.metric WHERE run = '%s' AND seq = %zu", run, i + 1));
         ck_assert_str_eq(fixture_ask(client, sql), texts[i]);
     }
-    ck_assert(text_print(sql, sizeof(sql), "SELECT model FROM fedgate.metric WHERE run = '%s' AND seq = 1", run));
+    ck_assert(
+        text_print(sql, sizeof(sql), "SELECT model FROM fedgate.metric WHERE run = '%s' AND seq = 1", run));
     ck_assert_str_eq(fixture_ask(client, sql), name);
-    ck_assert(text_print(sql, sizeof(sql), "SELECT rest ->> 'unknown_key' FROM fedgate.metric WHERE run = '%s' AND seq = 1", run));
+    ck_assert(text_print(sql, sizeof(sql),
+                         "SELECT rest ->> 'unknown_key' FROM fedgate.metric WHERE run = '%s' AND seq = 1",
+                         run));
     ck_assert_str_eq(fixture_ask(client, sql), name);
 }
 END_TEST
@@ -261,7 +282,8 @@ START_TEST(a_value_that_does_not_fit_its_column_is_an_error_that_names_the_kind)
     json_put_text(row, "value", _i == 0 ? "nan" : "many");
     ASSERT_OK(spool_append(spool, TELEMETRY_CHECK, row, &error), &error);
     OWNED(Telemetry, telemetry_close) *telemetry = writer("", "misfit");
-    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_DATA, "kind 'check_result'");
+    ASSERT_FAILS(telemetry_ship(telemetry, fixture_home, run, &result, &error), &error, ERROR_DATA,
+                 "kind 'check_result'");
 }
 END_TEST
 
@@ -272,7 +294,8 @@ START_TEST(a_second_home_for_one_model_is_refused)
     Error error = ERROR_INIT;
     telemetry_close(writer("", "single"));
     OWNED(Telemetry, telemetry_close) *other = fixture_connect("");
-    ASSERT_FAILS(telemetry_register_home(other, "single", "another home", &error), &error, ERROR_INCONSISTENT, home_id);
+    ASSERT_FAILS(telemetry_register_home(other, "single", "another home", &error), &error, ERROR_INCONSISTENT,
+                 home_id);
     ASSERT_OK(telemetry_register_home(other, "single", home_id, &error), &error);
     ck_assert_int_eq(other->epoch, 2);
 }
@@ -285,7 +308,8 @@ START_TEST(while_one_process_serves_a_model_the_next_one_is_told_who)
     OWNED(Config, config_free) *config = fixture_config("", "1s");
     OWNED(Telemetry, telemetry_close) *second = telemetry_connect(config, fixture_home, clock_real(), &error);
     ck_assert_ptr_nonnull(second);
-    ASSERT_FAILS(telemetry_register_home(second, "busy", home_id, &error), &error, ERROR_BUSY, first->application);
+    ASSERT_FAILS(telemetry_register_home(second, "busy", home_id, &error), &error, ERROR_BUSY,
+                 first->application);
 }
 END_TEST
 
@@ -299,7 +323,8 @@ static Json *records_of(int count, int64_t odd_seq)
     previous[64] = '\0';
     for (int64_t seq = 1; seq <= count; seq++) {
         Json *record = json_make_object();
-        ck_assert(text_print(digest, sizeof(digest), "%064llx", (unsigned long long)(seq * 11 + (seq == odd_seq))));
+        ck_assert(
+            text_print(digest, sizeof(digest), "%064llx", (unsigned long long)(seq * 11 + (seq == odd_seq))));
         json_put_integer(record, "seq", seq);
         json_put_integer(record, "previous", seq - 1);
         json_put_text(record, "previous_digest", previous);
@@ -346,10 +371,13 @@ START_TEST(records_that_differ_or_are_missing_in_the_home_are_inconsistent_and_n
     OWNED(Json, json_free) *broken = records_of(4, 3);
     OWNED(Json, json_free) *one = records_of(1, 0);
     ASSERT_OK(telemetry_mirror_decisions(telemetry, "odd", two, &error), &error);
-    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", odd, &error), &error, ERROR_INCONSISTENT, "pointer record 2 differs");
-    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", one, &error), &error, ERROR_INCONSISTENT, "has pointer record 2");
+    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", odd, &error), &error, ERROR_INCONSISTENT,
+                 "pointer record 2 differs");
+    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", one, &error), &error, ERROR_INCONSISTENT,
+                 "has pointer record 2");
     json_put_text((Json *)json_at(broken, 2), "previous_digest", "of something else");
-    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", broken, &error), &error, ERROR_INCONSISTENT, "does not continue");
+    ASSERT_FAILS(telemetry_mirror_decisions(telemetry, "odd", broken, &error), &error, ERROR_INCONSISTENT,
+                 "does not continue");
     ck_assert_int_eq(stored_decisions("odd"), 2);
 }
 END_TEST
@@ -389,7 +417,8 @@ static Suite *suite(void)
     tcase_add_test(rows, a_second_home_for_one_model_is_refused);
     tcase_add_test(rows, while_one_process_serves_a_model_the_next_one_is_told_who);
     tcase_add_test(rows, pointer_records_are_copied_once_and_told_back);
-    tcase_add_test(rows, records_that_differ_or_are_missing_in_the_home_are_inconsistent_and_nothing_is_written);
+    tcase_add_test(rows,
+                   records_that_differ_or_are_missing_in_the_home_are_inconsistent_and_nothing_is_written);
     tcase_add_loop_test(rows, copied_records_are_never_changed, 0, sizeof(changes) / sizeof(changes[0]));
     tcase_add_test(rows, all_spools_left_behind_are_shipped_and_an_odd_one_keeps_none);
     tcase_add_test(rows, a_row_that_differs_in_the_database_is_named);

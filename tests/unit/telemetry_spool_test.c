@@ -1,9 +1,10 @@
-// telemetry_spool_test - frames that are whole or not there, torn tails, thinning, two processes, and COPY lines.
+// telemetry_spool_test - frames that are whole or not there, torn tails, thinning, two processes, and COPY
+// lines.
 #include "../../src/telemetry/telemetry_internal.h"
 #include "support.h"
 
-#include <fedgate/file.h>
 #include <fcntl.h>
+#include <fedgate/file.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,8 @@ START_TEST(a_flipped_bit_ends_the_spool_before_its_frame)
 }
 END_TEST
 
-static const char *const tails[] = {"\0\0\0\0\0\0\0\0\0\0\0\0", "\x40\0\0\0\1\2\3\4 some text that is no frame", "x"};
+static const char *const tails[] = {"\0\0\0\0\0\0\0\0\0\0\0\0",
+                                    "\x40\0\0\0\1\2\3\4 some text that is no frame", "x"};
 static const size_t tail_lengths[] = {12, 36, 1};
 
 START_TEST(bytes_that_are_no_frame_are_cut)
@@ -191,13 +193,15 @@ START_TEST(thinning_drops_step_windows_only_and_remembers_how_many)
     for (unsigned kind = 0; kind < TELEMETRY_KIND_COUNT; kind++)
         thin += kind_may_be_thinned((TelemetryKind)kind) ? 5 : 0;
     ck_assert_int_gt(thin, 0);
-    ck_assert_int_eq(spool_dropped(spool), thin);   // the first three rows are of a kind that is never dropped
+    ck_assert_int_eq(spool_dropped(spool),
+                     thin);   // the first three rows are of a kind that is never dropped
     ck_assert_int_eq(spool_rows(spool), 5 * TELEMETRY_KIND_COUNT - thin);
     spool_close(spool);
     spool = open_spool(3);
     ck_assert_int_eq(spool_dropped(spool), thin);
     spool_close(spool);
-    ck_assert(!kind_may_be_thinned(TELEMETRY_CHECK) && !kind_may_be_thinned(TELEMETRY_METRIC) && !kind_may_be_thinned(TELEMETRY_VERDICT));
+    ck_assert(!kind_may_be_thinned(TELEMETRY_CHECK) && !kind_may_be_thinned(TELEMETRY_METRIC) &&
+              !kind_may_be_thinned(TELEMETRY_VERDICT));
 }
 END_TEST
 
@@ -249,7 +253,8 @@ END_TEST
 // In a mount namespace of its own, as root only: elsewhere there is no small disk to fill.
 START_TEST(on_a_full_disk_step_windows_are_dropped_and_gate_rows_fail)
 {
-    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", home, "tmpfs", 0, "size=64k") != 0)
         return;
     Error error = ERROR_INIT;
@@ -261,7 +266,9 @@ START_TEST(on_a_full_disk_step_windows_are_dropped_and_gate_rows_fail)
     int64_t rows = spool_rows(spool);
     OWNED(Json, json_free) *row = json_make_object();
     json_put_text(row, "name", "overlap");
-    json_put_text(row, "reason", "a reason that is longer than what is left of the page of this disk, so that it cannot be kept there");
+    json_put_text(row, "reason",
+                  "a reason that is longer than what is left of the page of this disk, so that it cannot be "
+                  "kept there");
     ASSERT_FAILS(spool_append(spool, TELEMETRY_CHECK, row, &error), &error, ERROR_IO, "spool");
     ck_assert_int_eq(check_rows(), rows);   // no half frame is left
     spool_close(spool);
@@ -281,13 +288,17 @@ static const NameRow names[] = {
     {"", version, "run id", ERROR_USAGE},
     {run, "'; drop table fedgate.run; --", "version", ERROR_DATA},
     {run, "", "version", ERROR_DATA},
-    {run, "a-name-that-has-more-than-ninety-five-characters-and-so-is-none-of-ours-0123456789012345678901234567890", "version", ERROR_DATA},
+    {run,
+     "a-name-that-has-more-than-ninety-five-characters-and-so-is-none-of-ours-"
+     "0123456789012345678901234567890",
+     "version", ERROR_DATA},
 };
 
 START_TEST(names_that_are_none_are_refused_and_nothing_is_made)
 {
     Error error = ERROR_INIT;
-    ASSERT_FAILS(spool_open(home, names[_i].run, names[_i].version, 10, &error) != NULL, &error, names[_i].kind, names[_i].words);
+    ASSERT_FAILS(spool_open(home, names[_i].run, names[_i].version, 10, &error) != NULL, &error,
+                 names[_i].kind, names[_i].words);
     ck_assert(!file_exists(support_path(home, "spool")));
 }
 END_TEST
@@ -333,9 +344,15 @@ END_TEST
 
 // -- COPY lines
 
-static const KindColumns columns = {.count = 8, .column = {{"run", COLUMN_RUN, false, false}, {"seq", COLUMN_SEQ, false, true},
-    {"version", COLUMN_VERSION, false, false}, {"name", COLUMN_VALUE, false, false}, {"value", COLUMN_VALUE, false, false},
-    {"n", COLUMN_VALUE, false, true}, {"shapes", COLUMN_VALUE, true, false}, {"rest", COLUMN_REST, true, false}}};
+static const KindColumns columns = {.count = 8,
+                                    .column = {{"run", COLUMN_RUN, false, false},
+                                               {"seq", COLUMN_SEQ, false, true},
+                                               {"version", COLUMN_VERSION, false, false},
+                                               {"name", COLUMN_VALUE, false, false},
+                                               {"value", COLUMN_VALUE, false, false},
+                                               {"n", COLUMN_VALUE, false, true},
+                                               {"shapes", COLUMN_VALUE, true, false},
+                                               {"rest", COLUMN_REST, true, false}}};
 
 typedef struct LineRow {
     const char *payload, *line;   // line without run, seq and version; NULL: refused
@@ -347,9 +364,11 @@ static const LineRow lines[] = {
     {"{\"n\":3.0,\"value\":3.0}", "\\N\t3.0\t3\t\\N\t\\N"},
     {"{\"value\":\"nan\"}", "\\N\tnan\t\\N\t\\N\t\\N"},
     {"{\"value\":\"-inf\",\"name\":null}", "\\N\t-inf\t\\N\t\\N\t\\N"},
-    {"{\"name\":\"tab\\tnewline\\nquote\\\"slash\\\\ \\u0001\"}", "tab\\tnewline\\nquote\"slash\\\\ \001\t\\N\t\\N\t\\N\t\\N"},
+    {"{\"name\":\"tab\\tnewline\\nquote\\\"slash\\\\ \\u0001\"}",
+     "tab\\tnewline\\nquote\"slash\\\\ \001\t\\N\t\\N\t\\N\t\\N"},
     {"{\"name\":\"\\\\N\"}", "\\\\N\t\\N\t\\N\t\\N\t\\N"},
-    {"{\"name\":\"\\u00e9\\ud83d\\ude00\\ud800\\u0000\"}", "\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd\t\\N\t\\N\t\\N\t\\N"},
+    {"{\"name\":\"\\u00e9\\ud83d\\ude00\\ud800\\u0000\"}",
+     "\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd\t\\N\t\\N\t\\N\t\\N"},
     {"{\"shapes\":{\"a\":[1,\"}\\\"]\"]},\"n\":1}", "\\N\t\\N\t1\t{\"a\":[1,\"}\\\\\"]\"]}\t\\N"},
     {"{\"shapes\":\"text\"}", "\\N\t\\N\t\\N\t\"text\"\t\\N"},
     {"{\"more\":{\"x\":1},\"n\":2,\"b\":true}", "\\N\t\\N\t2\t\\N\t{\"more\":{\"x\":1},\"b\":true}"},
@@ -365,7 +384,10 @@ static const LineRow lines[] = {
 START_TEST(a_payload_becomes_one_line_of_copy_data)
 {
     Error error = ERROR_INIT;
-    SpoolFrame frame = {.seq = 7, .version = version, .payload = lines[_i].payload, .payload_length = strlen(lines[_i].payload)};
+    SpoolFrame frame = {.seq = 7,
+                        .version = version,
+                        .payload = lines[_i].payload,
+                        .payload_length = strlen(lines[_i].payload)};
     SCOPED_TEXT rest;
     SCOPED_TEXT line;
     SCOPED_TEXT expected;
@@ -373,7 +395,8 @@ START_TEST(a_payload_becomes_one_line_of_copy_data)
     text_init(&line, 1000);
     text_init(&expected, 1000);
     if (lines[_i].line == NULL) {
-        ASSERT_FAILS(payload_add_line(&columns, run, &frame, &rest, &line, &error), &error, ERROR_DATA, "payload of row 7");
+        ASSERT_FAILS(payload_add_line(&columns, run, &frame, &rest, &line, &error), &error, ERROR_DATA,
+                     "payload of row 7");
         return;
     }
     ASSERT_OK(payload_add_line(&columns, run, &frame, &rest, &line, &error), &error);
@@ -396,7 +419,8 @@ static Suite *suite(void)
     tcase_add_test(frames, a_forked_child_goes_on_with_the_spool_and_then_the_parent);
     tcase_add_test(frames, two_processes_appending_at_once_leave_no_gap);
     tcase_add_test(frames, on_a_full_disk_step_windows_are_dropped_and_gate_rows_fail);
-    tcase_add_loop_test(frames, names_that_are_none_are_refused_and_nothing_is_made, 0, sizeof(names) / sizeof(names[0]));
+    tcase_add_loop_test(frames, names_that_are_none_are_refused_and_nothing_is_made, 0,
+                        sizeof(names) / sizeof(names[0]));
     tcase_add_test(frames, a_file_of_another_kind_is_not_touched);
     tcase_add_test(frames, a_row_over_the_limit_is_refused_and_the_next_one_is_kept);
     tcase_add_test(frames, a_spool_cut_behind_the_writer_is_noticed);
