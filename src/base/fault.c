@@ -45,6 +45,7 @@ static const FaultRow fault_rows[] = {
     {"telemetry.down", "The database cannot be reached."},
     {"process.kill_step", "The training process is killed in this step."},
     {"registry.step", "A move of the pointer ends the process at its Nth step, as a kill would."},
+    {"release.other_bytes", "A second run of a version makes another model card."},
     {"release.extra_byte", "A sealed release gets one byte more."},
     {"selftest.pass", "The known-bad candidate passes the gate."},
     // -- call points: "<point>.fail=N" fails the Nth call

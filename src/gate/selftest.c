@@ -59,7 +59,7 @@ static void no_copy_hidden(Json *bad)
 
 static void device_starves(Json *bad)
 {
-    json_put(bad, "timeline", planted_timeline(500000, 200000, 0, PLANTED_STEPS));
+    json_put(bad, "timeline", planted_timeline(500000, 600000, 0, PLANTED_STEPS));
 }
 
 static void all_pageable(Json *bad)

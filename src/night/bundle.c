@@ -19,7 +19,7 @@ static Json *model_card(const Night *night)
     json_put(card, "data", dataset_describe(night->dataset));
     json_put(card, "test", json_copy_deep(json_find(night->evidence, "quality.models.candidate")));
     json_put(card, "steps", json_copy_deep(json_get(night->train_result, "steps")));
-    if (fault_set("release.extra_byte"))
+    if (fault_set("release.other_bytes"))
         json_put_text(card, "planted", night->run);
     return card;
 }

@@ -229,11 +229,9 @@ static bool refused_by_memory(Child *child, const Error *error)
         return false;
     Json *memory = night_section(child->evidence, "memory");
     json_put_text(memory, "refusal", error->message);
-    if (!json_is_object(json_get(memory, "rehearsal"))) {
-        Json *rehearsal = night_section(memory, "rehearsal");
-        json_put_bool(rehearsal, "ok", false);
-        json_put_integer(rehearsal, "peak_bytes", ledger_peak(child->night->ledger, LEDGER_DEVICE));
-    }
+    Json *rehearsal = night_section(memory, "rehearsal");   // whatever asked too much, the full cycle did not fit
+    json_put_bool(rehearsal, "ok", false);
+    json_put_integer(rehearsal, "peak_bytes", ledger_peak(child->night->ledger, LEDGER_DEVICE));
     report_event(child, "refused", error->message, (double)NAN);
     return true;
 }

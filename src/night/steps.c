@@ -167,7 +167,7 @@ bool night_run(const Config *config, const NightOptions *options, Clock *clock, 
     night->config = config;
     night->options = options;
     // Fault builds only: modelled durations, so that a slow day cannot change a test.
-    Clock *modelled = fault_set("clock.model") ? clock_simulated((int64_t)(fault_value("model.night_start", 1796083200) * 1e9)) : NULL;
+    Clock *modelled = fault_set("clock.model") ? clock_simulated((int64_t)(fault_value("model.night_start", 1764547200) * 1e9)) : NULL;
     night->clock = modelled == NULL ? clock : modelled;
     night->seconds = json_make_object();
     night_watch_signals();
