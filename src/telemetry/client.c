@@ -110,6 +110,11 @@ bool client_may_retry(const Client *client)
     return strcmp(client->state, "40001") == 0 || strcmp(client->state, "40P01") == 0;
 }
 
+void client_keep_state(Client *client, const char state[static 6])
+{
+    memcpy(client->state, state, sizeof(client->state));
+}
+
 const char *client_state(const Client *client)
 {
     return client->state;

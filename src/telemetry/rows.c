@@ -38,9 +38,12 @@ bool rows_commit(Client *client, Error *error)
 
 void rows_roll_back(Client *client)
 {
-    Error ignored = ERROR_INIT;
+    Error ignored = ERROR_INIT;   // ignoring: the server does it with the connection
+    char state[6];
+    memcpy(state, client_state(client), sizeof(state));
     if (!client_query(client, "ROLLBACK", NULL, 0, NULL, &ignored))
         error_clear(&ignored);
+    client_keep_state(client, state);
 }
 
 // -- advisory locks of the session
@@ -291,12 +294,12 @@ bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t le
            error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
 }
 
-bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error)
+bool rows_store_staged(Client *client, TelemetryKind kind, bool careful, int64_t *ret_inserted, Error *error)
 {
     char sql[512];
     OWNED(ClientResult, client_result_free) *result = NULL;
-    TABLE_SQL(sql, "INSERT INTO fedgate.%s SELECT * FROM pg_temp.staged_%s ON CONFLICT (run, seq) DO NOTHING",
-              kind_table(kind), kind_table(kind));
+    TABLE_SQL(sql, "INSERT INTO fedgate.%s SELECT * FROM pg_temp.staged_%s%s", kind_table(kind),
+              kind_table(kind), careful ? " ON CONFLICT (run, seq) DO NOTHING" : "");
     if (!client_query(client, sql, NULL, 0, &result, error))
         return error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
     *ret_inserted = client_changed(result);

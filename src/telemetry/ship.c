@@ -1,11 +1,12 @@
 // ship.c - from the spool into the tables: every row exactly once, whatever is cut, killed or repeated.
 //
 // A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY
-// into a temporary table, INSERT ... ON CONFLICT DO NOTHING per kind, the position moved. Only a received
-// COMMIT counts. After a cut the connection, the lock and the position are taken anew, so it does not matter
-// whether that COMMIT was done. The position holds a checksum over the frames it covers: a spool that is not
-// what was shipped is ERROR_INCONSISTENT. At the end the rows are counted in the tables; rows that are
-// missing there (a database restored from a backup) are shipped again once.
+// into a temporary table, INSERT per kind, the position moved. Only a received COMMIT counts. After a cut the
+// connection, the lock and the position are taken anew, so it does not matter whether that COMMIT was done.
+// Beyond the position there are no rows, so the INSERT is a plain one; should it meet a row all the same, the
+// batch is repeated with ON CONFLICT DO NOTHING, and a row with other content is ERROR_INCONSISTENT. The
+// position holds a checksum over the frames it covers: a spool that is not what was shipped is found. At the
+// end the rows are counted in the tables; those missing there are shipped again, once.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -29,6 +30,7 @@ typedef struct Shipment {
     int64_t stored;   // rows that were new to the database
     ShipPosition position;   // as the database has it
     bool refill;   // read from the start although the position is further on
+    bool careful;   // rows may be there already
     bool moved;   // a batch was stored since the last failure
     // -- the batch
     Text lines[TELEMETRY_KIND_COUNT];   // COPY data of each kind
@@ -90,7 +92,7 @@ static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
     const Text *lines = &shipment->lines[kind];
     int64_t inserted = 0, conflict = 0;
     if (!text_ok(lines, error) || !rows_stage(client, kind, text_string(lines), lines->length, error) ||
-        !rows_store_staged(client, kind, &inserted, error))
+        !rows_store_staged(client, kind, shipment->careful, &inserted, error))
         return false;
     shipment->stored += inserted;
     if (inserted == shipment->counts[kind])
@@ -244,7 +246,7 @@ static bool ship_and_count(Shipment *shipment, int64_t *ret_acknowledged, Error 
         !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
         return false;
     if (counted < shipment->position.seq && !shipment->refill) {
-        shipment->refill = true;
+        shipment->refill = shipment->careful = true;
         if (!ship_once(shipment, error) ||
             !rows_count(*client, shipment->run, shipment->position.seq, &counted, error))
             return false;
@@ -254,6 +256,15 @@ static bool ship_and_count(Shipment *shipment, int64_t *ret_acknowledged, Error 
                     "the database says it has %lld rows of run '%s', its tables hold %lld",
                     (long long)shipment->position.seq, shipment->run, (long long)counted);
     *ret_acknowledged = counted;
+    return true;
+}
+
+// Rows beyond the position are there only after a restore; then the dearer way is taken, once.
+static bool meets_rows(Shipment *shipment)
+{
+    if (shipment->careful || strcmp(client_state(shipment->telemetry->client), "23505") != 0)
+        return false;
+    shipment->careful = true;
     return true;
 }
 
@@ -268,9 +279,9 @@ static bool ship_until_done(Shipment *shipment, int64_t *ret_acknowledged, Error
             give_up_ns = now_ns + shipment->telemetry->timeout_ns;
         }
         shipment->moved = false;
-        if (attempt + 1 >= TELEMETRY_TRIES || now_ns > give_up_ns ||
-            !(client_is_lost(client) || client_may_retry(client)) || error->kind == ERROR_INCONSISTENT ||
-            error->kind == ERROR_CONFLICT)
+        bool again = client_is_lost(client) || client_may_retry(client) || meets_rows(shipment);
+        if (attempt + 1 >= TELEMETRY_TRIES || now_ns > give_up_ns || !again ||
+            error->kind == ERROR_INCONSISTENT || error->kind == ERROR_CONFLICT)
             return false;
         error_clear(error);   // ignoring: the position is read again, whether or not that COMMIT was done
         telemetry_back_off(attempt);

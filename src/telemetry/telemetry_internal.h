@@ -82,6 +82,7 @@ void client_close(Client *client);
 OWNED_RELEASE(Client, client_close)
 bool client_is_lost(const Client *client);   // the connection is gone: connect again
 bool client_may_retry(const Client *client);   // last failure was a serialization failure or a deadlock
+void client_keep_state(Client *client, const char state[static 6]);
 const char *client_state(const Client *client);   // SQLSTATE of the last failure, "" when none
 const char *client_where(const Client *client);
 // One statement with text parameters (NULL is null). ret_result may be NULL when the rows do not matter.
@@ -163,7 +164,7 @@ typedef struct ShipPosition {
 } ShipPosition;
 WARN_UNUSED bool rows_begin(Client *client, Error *error);
 WARN_UNUSED bool rows_commit(Client *client, Error *error);   // false unless the server said COMMIT
-void rows_roll_back(Client *client);   // ignoring a failure: the server does it with the connection
+void rows_roll_back(Client *client);   // client_state() stays that of the failure before
 WARN_UNUSED bool rows_lock_try(Client *client, const char *name, bool *ret_taken,
                                Error *error);   // session advisory lock
 WARN_UNUSED bool rows_unlock(Client *client, const char *name, Error *error);
@@ -192,7 +193,10 @@ WARN_UNUSED bool rows_make_staging(Client *client, TelemetryKind kind,
                                    Error *error);   // temporary table, emptied at COMMIT
 WARN_UNUSED bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t length,
                             Error *error);
-WARN_UNUSED bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error);
+// careful: ON CONFLICT DO NOTHING, which costs three times as much; else a row that is there fails with
+// 23505.
+WARN_UNUSED bool rows_store_staged(Client *client, TelemetryKind kind, bool careful, int64_t *ret_inserted,
+                                   Error *error);
 WARN_UNUSED bool rows_first_conflict(Client *client, TelemetryKind kind, int64_t *ret_seq,
                                      Error *error);   // 0: none
 WARN_UNUSED bool rows_count(Client *client, const char *run, int64_t up_to_seq, int64_t *ret_rows,

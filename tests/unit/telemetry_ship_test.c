@@ -172,6 +172,49 @@ START_TEST(rows_deleted_from_the_database_are_filled_up_again)
 }
 END_TEST
 
+START_TEST(a_position_that_was_lost_is_found_again_without_doubling_rows)
+{
+    char run[UUID_SIZE], sql[200];
+    fixture_run_id(run);
+    fixture_spool(run, 0, 50);
+    OWNED(Telemetry, telemetry_close) *telemetry = writer("", "position");
+    ship(telemetry, run);
+    ck_assert(text_print(sql, sizeof(sql), "DELETE FROM fedgate.spool_position WHERE run = '%s'", run));
+    execute(sql);
+    fixture_spool(run, 50, 5);
+    ShipResult result = ship(telemetry, run);
+    ck_assert(result.complete && result.acknowledged == 55);
+    ck_assert_int_eq(stored(run), 55);
+}
+END_TEST
+
+// The trigger fails its first two rows; sequences do not roll back.
+START_TEST(a_serialization_failure_is_tried_again)
+{
+    Error error = ERROR_INIT;
+    char run[UUID_SIZE];
+    fixture_run_id(run);
+    fixture_spool(run, 0, 5);
+    OWNED(Telemetry, telemetry_close) *telemetry = writer("", "again");
+    OWNED(Client, client_close) *client = fixture_client("fedgate", "fedgate");
+    ASSERT_OK(
+        client_script(client,
+                      "CREATE SEQUENCE fedgate.turn; CREATE FUNCTION fedgate.fail_twice() RETURNS trigger "
+                      "LANGUAGE plpgsql AS $$ BEGIN IF nextval('fedgate.turn') < 3 THEN RAISE EXCEPTION "
+                      "'planted' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$; "
+                      "CREATE TRIGGER fail_twice BEFORE INSERT ON fedgate.step_window "
+                      "FOR EACH STATEMENT EXECUTE FUNCTION fedgate.fail_twice()",
+                      &error),
+        &error);
+    ShipResult result = ship(telemetry, run);
+    ck_assert(result.complete && result.acknowledged == 5);
+    ck_assert_int_eq(strcmp(fixture_ask(client, "SELECT last_value FROM fedgate.turn"), "3"), 0);
+    ASSERT_OK(
+        client_script(client, "DROP FUNCTION fedgate.fail_twice CASCADE; DROP SEQUENCE fedgate.turn", &error),
+        &error);
+}
+END_TEST
+
 START_TEST(a_row_that_differs_in_the_database_is_named)
 {
     Error error = ERROR_INIT;
@@ -412,6 +455,8 @@ static Suite *suite(void)
     tcase_add_test(rows, a_backend_that_is_terminated_is_replaced);
     tcase_add_test(rows, a_shipper_that_was_overtaken_writes_nothing);
     tcase_add_test(rows, rows_deleted_from_the_database_are_filled_up_again);
+    tcase_add_test(rows, a_position_that_was_lost_is_found_again_without_doubling_rows);
+    tcase_add_test(rows, a_serialization_failure_is_tried_again);
     tcase_add_test(rows, a_torn_tail_is_cut_reported_and_not_complete_the_first_time);
     tcase_add_test(rows, figures_that_are_no_numbers_and_names_that_look_like_sql_arrive_as_they_are);
     tcase_add_test(rows, a_second_home_for_one_model_is_refused);
