@@ -37,7 +37,8 @@ WARN_UNUSED bool baseline_check_rule(const char *rule, const Config *config, Err
 typedef struct TrainProgress {
     int64_t step, planned_steps, epoch;
     double train_loss, validation_loss;     // NaN before the first
-    double wait_ratio, hidden_ratio;        // of the steps since the last call
+    double wait_ratio;                      // of the steps since the last call
+    double hidden_ratio;                    // NaN: the timeline is read when the run has ended
     double samples_per_second;              // of the same steps, wall
     int64_t live_bytes;
     double block_seconds; int64_t block_steps;   // wall of the steps since the last call

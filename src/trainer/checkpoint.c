@@ -30,10 +30,11 @@ typedef struct Checkpoint {
     Ledger *ledger;
     char folder[FILE_PATH_SIZE], name[32];
     int64_t floats;
-    float *part[CHECKPOINT_PARTS];   // NULL: absent
+    float *part[CHECKPOINT_PARTS];   // memory kept from one checkpoint to the next
+    bool present[CHECKPOINT_PARTS];
     Json *json;
     Error error;
-    bool good;
+    bool running, good;
 } Checkpoint;
 
 static int64_t part_bytes(int64_t floats, int part)
@@ -41,8 +42,10 @@ static int64_t part_bytes(int64_t floats, int part)
     return parts[part].units * floats * (int64_t)sizeof(float);
 }
 
-static void checkpoint_free(Checkpoint *checkpoint)
+void checkpoint_free(Checkpoint *checkpoint)
 {
+    if (!checkpoint)
+        return;
     for (int i = 0; i < CHECKPOINT_PARTS; i++)
         ledger_give(checkpoint->ledger, LEDGER_HOST, account, checkpoint->part[i], part_bytes(checkpoint->floats, i));
     json_free(checkpoint->json);
@@ -86,7 +89,7 @@ static bool write_parts(const Checkpoint *checkpoint, const char *directory, Dig
     Tensor tensors[CHECKPOINT_PARTS];
     size_t count = 0;
     for (int i = 0; i < CHECKPOINT_PARTS; i++) {
-        if (!checkpoint->part[i])
+        if (!checkpoint->present[i])
             continue;
         Tensor tensor = {.type = TENSOR_F32, .shape = {parts[i].units * checkpoint->floats}, .rank = 1, .data = checkpoint->part[i],
                          .bytes = (uint64_t)part_bytes(checkpoint->floats, i)};
@@ -121,12 +124,20 @@ static void *write_on_thread(void *context)
     return NULL;
 }
 
+static bool take_part(Checkpoint *checkpoint, int part, Error *error)
+{
+    if (!checkpoint->part[part])
+        checkpoint->part[part] = ledger_take(checkpoint->ledger, LEDGER_HOST, account, part_bytes(checkpoint->floats, part), error);
+    checkpoint->present[part] = checkpoint->part[part] != NULL;
+    return checkpoint->present[part];
+}
+
 static bool copy_host(Checkpoint *checkpoint, int part, const float *from, Error *error)
 {
+    checkpoint->present[part] = false;
     if (!from)
         return true;
-    checkpoint->part[part] = ledger_take(checkpoint->ledger, LEDGER_HOST, account, part_bytes(checkpoint->floats, part), error);
-    if (!checkpoint->part[part])
+    if (!take_part(checkpoint, part, error))
         return false;
     memcpy(checkpoint->part[part], from, (size_t)part_bytes(checkpoint->floats, part));
     return true;
@@ -134,13 +145,12 @@ static bool copy_host(Checkpoint *checkpoint, int part, const float *from, Error
 
 static bool copy_device(Checkpoint *checkpoint, Trainer *trainer, Error *error)
 {
-    checkpoint->part[PART_STATE] = ledger_take(checkpoint->ledger, LEDGER_HOST, account, part_bytes(checkpoint->floats, PART_STATE), error);
-    if (!checkpoint->part[PART_STATE] || !trainer_save_state(trainer, checkpoint->part[PART_STATE], error))
+    if (!take_part(checkpoint, PART_STATE, error) || !trainer_save_state(trainer, checkpoint->part[PART_STATE], error))
         return false;
+    checkpoint->present[PART_BEST] = false;
     if (!trainer->has_best)
         return true;
-    checkpoint->part[PART_BEST] = ledger_take(checkpoint->ledger, LEDGER_HOST, account, part_bytes(checkpoint->floats, PART_BEST), error);
-    return checkpoint->part[PART_BEST] &&
+    return take_part(checkpoint, PART_BEST, error) &&
            device_copy_out(trainer->network.device, checkpoint->part[PART_BEST], trainer->best, part_bytes(checkpoint->floats, PART_BEST), error);
 }
 
@@ -148,6 +158,7 @@ static bool fill(Checkpoint *checkpoint, Trainer *trainer, Error *error)
 {
     const Witness *start = &trainer->witness[WITNESS_START], *middle = &trainer->witness[WITNESS_MIDDLE];
     char hex[DIGEST_HEX_SIZE];
+    json_free(checkpoint->json);
     checkpoint->json = json_make_object();
     json_put_integer(checkpoint->json, "format", CHECKPOINT_FORMAT);
     digest_hex(&trainer->record, hex);
@@ -167,35 +178,29 @@ bool checkpoint_begin(Trainer *trainer, Error *error)
 {
     if (!checkpoint_end(trainer, error))
         return false;
-    Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    Checkpoint *checkpoint = trainer->writer ? trainer->writer : calloc(1, sizeof *checkpoint);
     if (!checkpoint)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory for a checkpoint");
+    trainer->writer = checkpoint;
     checkpoint->ledger = trainer->spec.ledger;
     checkpoint->floats = trainer_floats(trainer);
     checkpoint->error = ERROR_INIT;
-    bool good = fill(checkpoint, trainer, error);
-    if (good && pthread_create(&checkpoint->thread, NULL, write_on_thread, checkpoint) != 0)
-        good = FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that writes checkpoints");
-    if (!good) {
-        checkpoint_free(checkpoint);
+    if (!fill(checkpoint, trainer, error))
         return false;
-    }
-    trainer->writer = checkpoint;
-    return true;
+    checkpoint->running = pthread_create(&checkpoint->thread, NULL, write_on_thread, checkpoint) == 0;
+    return checkpoint->running || FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that writes checkpoints");
 }
 
 bool checkpoint_end(Trainer *trainer, Error *error)
 {
     Checkpoint *checkpoint = trainer->writer;
-    if (!checkpoint)
+    if (!checkpoint || !checkpoint->running)
         return true;
-    trainer->writer = NULL;
     pthread_join(checkpoint->thread, NULL);
-    bool good = checkpoint->good;
-    if (!good)
+    checkpoint->running = false;
+    if (!checkpoint->good)
         *error = checkpoint->error;
-    checkpoint_free(checkpoint);
-    return good;
+    return checkpoint->good;
 }
 
 // -- resuming

@@ -79,6 +79,7 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     if (got <= 0)
         return got;
     begin = now_ns(loop);
+    times->exposed_ns = begin - wall_begin - times->wait_ns;   // the rest of the call: until the copy was there and the batch handed over
     trace_step(trainer, step);
     clerk_post(&loop->clerk, &loop->batch);
     times->rest_ns[REST_HAND_OVER] = now_ns(loop) - begin;

@@ -134,6 +134,7 @@ void trainer_free(Trainer *trainer)
     Device *device = trainer->spec.device;
     if (!checkpoint_end(trainer, &ignored))
         error_clear(&ignored);   // reported when the next one was begun, or by trainer_train
+    checkpoint_free(trainer->writer);
     device_trace(device, NULL);
     meter_done(&trainer->meter);
     witness_done(trainer);

@@ -140,7 +140,7 @@ struct Trainer {
     ModelClock model;
     Witness witness[WITNESS_COUNT]; int64_t witness_steps, witness_next;
     int64_t extra_bytes, leaks, leak_bytes; void *extra; void **leaked;
-    struct Checkpoint *writer;         // of the checkpoint being written, or NULL
+    struct Checkpoint *writer;         // of checkpoints; NULL before the first
     int64_t begun_ns;                  // monotonic, of this training
     Digest record;                     // what a checkpoint must belong to
 };
@@ -162,6 +162,7 @@ void witness_done(Trainer *trainer);
 
 bool checkpoint_begin(Trainer *trainer, Error *error);  // copies the state, writes it on a thread of its own
 bool checkpoint_end(Trainer *trainer, Error *error);    // waits for the writer
+void checkpoint_free(struct Checkpoint *checkpoint);    // after checkpoint_end; NULL allowed
 bool checkpoint_resume(Trainer *trainer, Error *error); // the newest good one, if any
 
 #endif
