@@ -286,6 +286,14 @@ bool rows_make_staging(Client *client, TelemetryKind kind, Error *error)
     return client_script(client, sql, error);
 }
 
+bool rows_copy(Client *client, TelemetryKind kind, const char *bytes, size_t length, Error *error)
+{
+    char sql[512];
+    TABLE_SQL(sql, "COPY fedgate.%s FROM STDIN", kind_table(kind));
+    return client_copy_in(client, sql, bytes, length, error) ||
+           error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
+}
+
 bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t length, Error *error)
 {
     char sql[512];
@@ -294,12 +302,12 @@ bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t le
            error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
 }
 
-bool rows_store_staged(Client *client, TelemetryKind kind, bool careful, int64_t *ret_inserted, Error *error)
+bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error)
 {
     char sql[512];
     OWNED(ClientResult, client_result_free) *result = NULL;
-    TABLE_SQL(sql, "INSERT INTO fedgate.%s SELECT * FROM pg_temp.staged_%s%s", kind_table(kind),
-              kind_table(kind), careful ? " ON CONFLICT (run, seq) DO NOTHING" : "");
+    TABLE_SQL(sql, "INSERT INTO fedgate.%s SELECT * FROM pg_temp.staged_%s ON CONFLICT (run, seq) DO NOTHING",
+              kind_table(kind), kind_table(kind));
     if (!client_query(client, sql, NULL, 0, &result, error))
         return error_prefix(error, "telemetry rows of kind '%s'", kind_table(kind));
     *ret_inserted = client_changed(result);

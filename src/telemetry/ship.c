@@ -1,12 +1,12 @@
 // ship.c - from the spool into the tables: every row exactly once, whatever is cut, killed or repeated.
 //
-// A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY
-// into a temporary table, INSERT per kind, the position moved. Only a received COMMIT counts. After a cut the
-// connection, the lock and the position are taken anew, so it does not matter whether that COMMIT was done.
-// Beyond the position there are no rows, so the INSERT is a plain one; should it meet a row all the same, the
-// batch is repeated with ON CONFLICT DO NOTHING, and a row with other content is ERROR_INCONSISTENT. The
-// position holds a checksum over the frames it covers: a spool that is not what was shipped is found. At the
-// end the rows are counted in the tables; those missing there are shipped again, once.
+// A batch is one transaction: the home's epoch read FOR SHARE, the position row locked and compared, COPY per
+// kind, the position moved. Only a received COMMIT counts. After a cut the connection, the lock and the
+// position are taken anew, so it does not matter whether that COMMIT was done. Beyond the position there are
+// no rows, so COPY goes straight into the tables; should it meet a row all the same, the batch is repeated
+// through a temporary table with ON CONFLICT DO NOTHING, and a row with other content is ERROR_INCONSISTENT.
+// The position holds a checksum over the frames it covers: a spool that is not what was shipped is found. At
+// the end the rows are counted in the tables; those missing there are shipped again, once.
 #include "telemetry_internal.h"
 
 #include <fedgate/file.h>
@@ -86,13 +86,14 @@ static void clear_batch(Shipment *shipment)
     }
 }
 
-static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
+// Rows that are there already stay; one with other content is named.
+static bool store_carefully(Shipment *shipment, TelemetryKind kind, const Text *lines, Error *error)
 {
     Client *client = shipment->telemetry->client;
-    const Text *lines = &shipment->lines[kind];
     int64_t inserted = 0, conflict = 0;
-    if (!text_ok(lines, error) || !rows_stage(client, kind, text_string(lines), lines->length, error) ||
-        !rows_store_staged(client, kind, shipment->careful, &inserted, error))
+    if (!rows_make_staging(client, kind, error) ||
+        !rows_stage(client, kind, text_string(lines), lines->length, error) ||
+        !rows_store_staged(client, kind, &inserted, error))
         return false;
     shipment->stored += inserted;
     if (inserted == shipment->counts[kind])
@@ -102,6 +103,19 @@ static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
     return conflict == 0 || FAIL(error, ERROR_INCONSISTENT, 0,
                                  "row %lld of run '%s' in table '%s' is not the one in the spool",
                                  (long long)conflict, shipment->run, kind_table(kind));
+}
+
+static bool store_kind(Shipment *shipment, TelemetryKind kind, Error *error)
+{
+    const Text *lines = &shipment->lines[kind];
+    if (!text_ok(lines, error))
+        return false;
+    if (shipment->careful)
+        return store_carefully(shipment, kind, lines, error);
+    if (!rows_copy(shipment->telemetry->client, kind, text_string(lines), lines->length, error))
+        return false;
+    shipment->stored += shipment->counts[kind];
+    return true;
 }
 
 static bool store_kinds(Shipment *shipment, Error *error)
@@ -203,18 +217,18 @@ static bool ship_from(Shipment *shipment, SpoolReader *reader, Error *error)
     return true;
 }
 
+// The tables' columns are asked for once a connection.
 static bool prepare_tables(Telemetry *telemetry, Error *error)
 {
     if (telemetry->columns == NULL)
         telemetry->columns = calloc(TELEMETRY_KIND_COUNT, sizeof(*telemetry->columns));
     if (telemetry->columns == NULL)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory for the columns of the telemetry tables");
-    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT && !telemetry->staged; i++) {
-        if (!rows_columns(telemetry->client, (TelemetryKind)i, &telemetry->columns[i], error) ||
-            !rows_make_staging(telemetry->client, (TelemetryKind)i, error))
+    for (unsigned i = 0; i < TELEMETRY_KIND_COUNT && !telemetry->knows_columns; i++) {
+        if (!rows_columns(telemetry->client, (TelemetryKind)i, &telemetry->columns[i], error))
             return false;
     }
-    telemetry->staged = true;
+    telemetry->knows_columns = true;
     return true;
 }
 

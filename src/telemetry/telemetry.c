@@ -158,7 +158,7 @@ bool telemetry_reconnect(Telemetry *telemetry, Error *error)
         return false;
     client_close(telemetry->client);
     telemetry->client = client;
-    telemetry->staged = false;
+    telemetry->knows_columns = false;
     return telemetry->epoch == 0 ||
            take_over(telemetry, telemetry->model, telemetry->home_id, telemetry->epoch, error);
 }

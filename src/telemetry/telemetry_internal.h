@@ -148,7 +148,7 @@ struct Telemetry {
     // -- once registered
     char model[65], home_id[65];
     int64_t epoch;   // 0: not registered
-    bool staged;   // the temporary tables exist in this session
+    bool knows_columns;   // `columns` were read on this connection
     KindColumns *columns;   // [TELEMETRY_KIND_COUNT], NULL until they were asked for
     pid_t process;   // that connected
 };
@@ -189,14 +189,14 @@ WARN_UNUSED bool rows_position(Client *client, const char *run, bool lock, ShipP
 WARN_UNUSED bool rows_set_position(Client *client, const char *run, const char *version,
                                    const ShipPosition *position, Error *error);
 WARN_UNUSED bool rows_columns(Client *client, TelemetryKind kind, KindColumns *ret_columns, Error *error);
-WARN_UNUSED bool rows_make_staging(Client *client, TelemetryKind kind,
-                                   Error *error);   // temporary table, emptied at COMMIT
+// Straight into the table: a row that is there already fails with 23505.
+WARN_UNUSED bool rows_copy(Client *client, TelemetryKind kind, const char *bytes, size_t length,
+                           Error *error);
+// Through a temporary table, emptied at COMMIT, with ON CONFLICT DO NOTHING; costs four times as much.
+WARN_UNUSED bool rows_make_staging(Client *client, TelemetryKind kind, Error *error);
 WARN_UNUSED bool rows_stage(Client *client, TelemetryKind kind, const char *bytes, size_t length,
                             Error *error);
-// careful: ON CONFLICT DO NOTHING, which costs three times as much; else a row that is there fails with
-// 23505.
-WARN_UNUSED bool rows_store_staged(Client *client, TelemetryKind kind, bool careful, int64_t *ret_inserted,
-                                   Error *error);
+WARN_UNUSED bool rows_store_staged(Client *client, TelemetryKind kind, int64_t *ret_inserted, Error *error);
 WARN_UNUSED bool rows_first_conflict(Client *client, TelemetryKind kind, int64_t *ret_seq,
                                      Error *error);   // 0: none
 WARN_UNUSED bool rows_count(Client *client, const char *run, int64_t up_to_seq, int64_t *ret_rows,
