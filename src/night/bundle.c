@@ -1,7 +1,9 @@
-// bundle - step 10: seal the release and verify it from disk, then ship the telemetry until PostgreSQL has acknowledged it.
+// bundle - step 10: seal the release and verify it from disk, then ship the telemetry until PostgreSQL has
+// acknowledged it.
 //
-// A candidate the judges refused is moved to failed/<run>, never into releases/. One that passed, or could not be judged, is kept in
-// releases/: deciding is step 11's. Two runs of one version must seal the same bytes; when they do not, `determinism` fails.
+// A candidate the judges refused is moved to failed/<run>, never into releases/. One that passed, or could
+// not be judged, is kept in releases/: deciding is step 11's. Two runs of one version must seal the same
+// bytes; when they do not, `determinism` fails.
 #include "night_internal.h"
 
 #include <string.h>
@@ -30,20 +32,25 @@ static bool copy_candidate(Night *night, Error *error)
     static const char *const files[] = {"candidate/model.safetensors", "candidate/model.json"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (!night_file(night, files[i], from, error) ||
-            !file_join(to, release_path(night->draft), strchr(files[i], '/') + 1, error) || !file_copy_new(from, to, 0640, error))
+            !file_join(to, release_path(night->draft), strchr(files[i], '/') + 1, error) ||
+            !file_copy_new(from, to, 0640, error))
             return false;
     }
     OWNED(Json, json_free) *maps = maps_to_json(night->maps);
     OWNED(Json, json_free) *card = model_card(night);
-    return file_join(to, release_path(night->draft), "maps.json", error) && json_write_file(maps, JSON_INDENTED, to, error) &&
-           file_join(to, release_path(night->draft), "card.json", error) && json_write_file(card, JSON_INDENTED, to, error) &&
-           file_join(to, release_path(night->draft), "record.json", error) && json_write_file(night->record, JSON_INDENTED, to, error);
+    return file_join(to, release_path(night->draft), "maps.json", error) &&
+           json_write_file(maps, JSON_INDENTED, to, error) &&
+           file_join(to, release_path(night->draft), "card.json", error) &&
+           json_write_file(card, JSON_INDENTED, to, error) &&
+           file_join(to, release_path(night->draft), "record.json", error) &&
+           json_write_file(night->record, JSON_INDENTED, to, error);
 }
 
 static bool move_to_failed(Night *night, Error *error)
 {
     char failed[FILE_PATH_SIZE];
-    bool moved = file_join(failed, night->options->home, "failed", error) && release_move_failed(night->draft, failed, error);
+    bool moved = file_join(failed, night->options->home, "failed", error) &&
+                 release_move_failed(night->draft, failed, error);
     release_free(night->draft);
     night->draft = NULL;
     return moved;
@@ -113,7 +120,8 @@ static bool ship(Night *night, Error *error)
         night_connect(night);
     if (!night_connect_check(night, error))
         return false;
-    if (night->telemetry != NULL && !telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed)) {
+    if (night->telemetry != NULL &&
+        !telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed)) {
         if (failed.kind == ERROR_INCONSISTENT || failed.kind == ERROR_CONFIG) {
             *error = failed;
             return false;
@@ -122,12 +130,14 @@ static bool ship(Night *night, Error *error)
         night->telemetry = NULL;
         night_connect(night);
         error_clear(&failed);
-        if (night->telemetry != NULL && !telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) &&
+        if (night->telemetry != NULL &&
+            !telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) &&
             !text_copy(night->telemetry_problem, sizeof night->telemetry_problem, failed.message))
             night->telemetry_problem[0] = '?';
     }
     bool acknowledged = night->telemetry != NULL && failed.kind == ERROR_NONE && shipped.complete;
-    const char *problem = night->telemetry_problem[0] != '\0' ? night->telemetry_problem : "rows were not acknowledged";
+    const char *problem =
+        night->telemetry_problem[0] != '\0' ? night->telemetry_problem : "rows were not acknowledged";
     note_shipping(night, &shipped, acknowledged ? NULL : problem);
     return true;
 }
@@ -148,7 +158,8 @@ StepEnd night_step_bundle(Night *night, Error *error)
     json_put_integer(window, "ended_wall_ns", night->ended_wall_ns);
     json_free(night->judgement);
     night->judgement = gate_judge(night->evidence, night->config, JUDGE_WHOLE);
-    if (!night_save(night, "evidence.json", night->evidence, error) || !night_save(night, "judgement.json", night->judgement, error))
+    if (!night_save(night, "evidence.json", night->evidence, error) ||
+        !night_save(night, "judgement.json", night->judgement, error))
         return STEP_FAILED;
     SCOPED_TEXT bytes;
     text_init(&bytes, NIGHT_JSON_MAX);

@@ -1,8 +1,9 @@
 // child - steps 5 to 8 in a process of their own: rehearse, parity, train, evaluate.
 //
-// The child reports JSON lines on a pipe: {"event": "begin" | "end" | "progress" | "row" | "refused" | "error" | "done", ...}, each with the
-// time that passed since its start, so that the parent's simulated clock keeps step. What it made lies in the run directory:
-// child-evidence.json, candidate/, checkpoints/, timeline.json. A refusal (budget, window) is not an error: evidence says it.
+// The child reports JSON lines on a pipe: {"event": "begin" | "end" | "progress" | "row" | "refused" |
+// "error" | "done", ...}, each with the time that passed since its start, so that the parent's simulated
+// clock keeps step. What it made lies in the run directory: child-evidence.json, candidate/, checkpoints/,
+// timeline.json. A refusal (budget, window) is not an error: evidence says it.
 #include "night_internal.h"
 
 #include <math.h>
@@ -64,10 +65,11 @@ static bool forecast_window(Child *child, int64_t step, int64_t planned)
     if (child->block_count == 0)
         return true;
     WindowForecast forecast;
-    plan_window(child->blocks, child->block_count, child->block_steps, planned - step, 1.0, now, night->deadline_wall_ns,
-                config_real(night->config, "window.margin"), &forecast);
+    plan_window(child->blocks, child->block_count, child->block_steps, planned - step, 1.0, now,
+                night->deadline_wall_ns, config_real(night->config, "window.margin"), &forecast);
     if (child->block_count < 3 && forecast.end_wall_ns <= night->deadline_wall_ns)
-        forecast.inside = true;   // an interval from one or two blocks says nothing yet; the expected end still binds
+        forecast.inside =
+            true;   // an interval from one or two blocks says nothing yet; the expected end still binds
     note_forecast(child, step, &forecast);
     return forecast.end_wall_ns <= night->deadline_wall_ns;
 }
@@ -99,13 +101,15 @@ static bool watch_training(void *context, const TrainProgress *progress)
     if (kill_step > 0 && (double)progress->step >= kill_step)
         raise(SIGKILL);
     if (progress->block_steps > 0) {
-        if (child->block_count == sizeof child->blocks / sizeof child->blocks[0]) {   // halve: pairs of blocks become one
+        if (child->block_count ==
+            sizeof child->blocks / sizeof child->blocks[0]) {   // halve: pairs of blocks become one
             for (size_t i = 0; i < child->block_count / 2; i++)
                 child->blocks[i] = child->blocks[2 * i] + child->blocks[2 * i + 1];
             child->block_count /= 2;
             child->block_steps *= 2;
         }
-        child->blocks[child->block_count++] = progress->block_seconds * (double)child->block_steps / (double)progress->block_steps;
+        child->blocks[child->block_count++] =
+            progress->block_seconds * (double)child->block_steps / (double)progress->block_steps;
         send_window_row(child, progress);
     }
     bool finishes = forecast_window(child, progress->step, progress->planned_steps);
@@ -122,9 +126,14 @@ static bool watch_training(void *context, const TrainProgress *progress)
     json_put_number(message, "wait_ratio", progress->wait_ratio);
     json_put_number(message, "hidden_ratio", progress->hidden_ratio);
     json_put_number(message, "samples_per_second", progress->samples_per_second);
-    double mean = child->block_count == 0 ? 0 : stats_mean(child->blocks, child->block_count) / (double)child->block_steps;
+    double mean = child->block_count == 0
+                      ? 0
+                      : stats_mean(child->blocks, child->block_count) / (double)child->block_steps;
     char text[CLOCK_TIME_SIZE];
-    night_time(night, clock_wall_ns(night->clock) + (int64_t)(mean * (double)(progress->planned_steps - progress->step) * 1e9), text);
+    night_time(night,
+               clock_wall_ns(night->clock) +
+                   (int64_t)(mean * (double)(progress->planned_steps - progress->step) * 1e9),
+               text);
     json_put_text(message, "forecast_end", text);
     night_time(night, night->deadline_wall_ns, text);
     json_put_text(message, "deadline", text);
@@ -141,13 +150,21 @@ static bool child_rehearse(void *context, Error *error)
     Child *child = context;
     Night *night = child->night;
     child->context_bytes = process_resident_bytes();
-    child->device = device_open(config_text(night->config, "device.backend"), (int)config_integer(night->config, "device.threads"),
-                                night->clock, night->ledger, error);
+    child->device =
+        device_open(config_text(night->config, "device.backend"),
+                    (int)config_integer(night->config, "device.threads"), night->clock, night->ledger, error);
     if (child->device == NULL || !night_file(night, "checkpoints", child->checkpoints, error))
         return false;
-    TrainerSpec spec = {.config = night->config, .dataset = night->dataset, .maps = night->maps, .device = child->device,
-                        .clock = night->clock, .ledger = night->ledger, .checkpoints = child->checkpoints,
-                        .microbatch = night->plan.memory.microbatch, .watch = watch_training, .watch_context = child};
+    TrainerSpec spec = {.config = night->config,
+                        .dataset = night->dataset,
+                        .maps = night->maps,
+                        .device = child->device,
+                        .clock = night->clock,
+                        .ledger = night->ledger,
+                        .checkpoints = child->checkpoints,
+                        .microbatch = night->plan.memory.microbatch,
+                        .watch = watch_training,
+                        .watch_context = child};
     child->trainer = trainer_open(&spec, error);
     if (child->trainer == NULL)
         return false;
@@ -166,7 +183,8 @@ static bool child_train(void *context, Error *error)
     Night *night = child->night;
     char trace[FILE_PATH_SIZE], candidate[FILE_PATH_SIZE];
     child->block_steps = config_integer(night->config, "telemetry.window");
-    if (!night_file(night, "timeline.json", trace, error) || !night_file(night, "candidate", candidate, error) ||
+    if (!night_file(night, "timeline.json", trace, error) ||
+        !night_file(night, "candidate", candidate, error) ||
         !trainer_train(child->trainer, trace, &child->result, child->evidence, error))
         return false;
     const TrainResult *result = &child->result;
@@ -175,18 +193,22 @@ static bool child_train(void *context, Error *error)
     json_put_integer(window, "planned_steps", result->planned_steps);
     json_put_integer(window, "done_steps", result->steps);
     json_put_bool(window, "stopped_early", result->stopped_early);
-    json_put_text(window, "end_reason", child->stop_for_window ? "deadline" : limited ? "time_limit"
-                                        : result->steps < result->planned_steps ? "patience" : "planned");
+    json_put_text(window, "end_reason",
+                  child->stop_for_window                  ? "deadline"
+                  : limited                               ? "time_limit"
+                  : result->steps < result->planned_steps ? "patience"
+                                                          : "planned");
     json_put_integer(child->evidence, "resumed_from_step", result->resumed_from);
     if (child->stop_for_signal)
-        return FAIL(error, ERROR_BUSY, 0, "stopped by a signal at step %lld; a checkpoint was saved", (long long)result->steps);
+        return FAIL(error, ERROR_BUSY, 0, "stopped by a signal at step %lld; a checkpoint was saved",
+                    (long long)result->steps);
     if (result->stopped_early)
         return true;
     if (!trainer_replay(child->trainer, child->evidence, error))
         return false;
     child->model = trainer_model(child->trainer, error);
-    return child->model != NULL && file_remove_tree(candidate, error) && file_make_directory(candidate, 0750, error) &&
-           model_save(child->model, candidate, error);
+    return child->model != NULL && file_remove_tree(candidate, error) &&
+           file_make_directory(candidate, 0750, error) && model_save(child->model, candidate, error);
 }
 
 static bool child_evaluate_step(void *context, Error *error)
@@ -195,7 +217,10 @@ static bool child_evaluate_step(void *context, Error *error)
     return child->result.stopped_early || child_evaluate(child, error);
 }
 
-static const struct { const char *name; bool (*run)(void *, Error *); } child_steps[] = {
+static const struct {
+    const char *name;
+    bool (*run)(void *, Error *);
+} child_steps[] = {
     {"rehearse", child_rehearse},
     {"parity", child_parity},
     {"train", child_train},
@@ -229,7 +254,8 @@ static bool refused_by_memory(Child *child, const Error *error)
         return false;
     Json *memory = night_section(child->evidence, "memory");
     json_put_text(memory, "refusal", error->message);
-    Json *rehearsal = night_section(memory, "rehearsal");   // whatever asked too much, the full cycle did not fit
+    Json *rehearsal =
+        night_section(memory, "rehearsal");   // whatever asked too much, the full cycle did not fit
     json_put_bool(rehearsal, "ok", false);
     json_put_integer(rehearsal, "peak_bytes", ledger_peak(child->night->ledger, LEDGER_DEVICE));
     report_event(child, "refused", error->message, (double)NAN);

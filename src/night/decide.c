@@ -1,10 +1,11 @@
-// decide - step 11: promote, keep, or revert; one atomic step, last. Deadline, hold, bars and the expected previous pointer are
-// checked again under the pointer lock, inside registry_move.
+// decide - step 11: promote, keep, or revert; one atomic step, last. Deadline, hold, bars and the expected
+// previous pointer are checked again under the pointer lock, inside registry_move.
 #include "night_internal.h"
 
 #include <string.h>
 
-static StepEnd end_with(Night *night, NightOutcome outcome, int code, const char *decided_by, const char *reason)
+static StepEnd end_with(Night *night, NightOutcome outcome, int code, const char *decided_by,
+                        const char *reason)
 {
     night_end(night, outcome, code, decided_by, reason);
     return STEP_GO_ON;
@@ -28,16 +29,20 @@ static StepEnd confirm_failed(Night *night, const Error *failed, Error *error)
         return STEP_FAILED;
     }
     char reason[512];
-    if (!text_print(reason, sizeof reason, "reverted to %s: the promoted release failed its confirmation: %s", recovered.record.to,
-                    failed->message))
+    if (!text_print(reason, sizeof reason, "reverted to %s: the promoted release failed its confirmation: %s",
+                    recovered.record.to, failed->message))
         reason[sizeof reason - 1] = '\0';
     return end_with(night, NIGHT_REVERTED, 12, NULL, reason);
 }
 
 static StepEnd promote(Night *night, Error *error)
 {
-    MoveRequest request = {.kind = MOVE_PROMOTE, .version = night->version, .expected_seq = night->has_head ? night->head.seq : 0,
-                           .reason = "every required check passed", .run = night->run, .verdict_digest = night->verdict_digest,
+    MoveRequest request = {.kind = MOVE_PROMOTE,
+                           .version = night->version,
+                           .expected_seq = night->has_head ? night->head.seq : 0,
+                           .reason = "every required check passed",
+                           .run = night->run,
+                           .verdict_digest = night->verdict_digest,
                            .deadline_wall_ns = night->deadline_wall_ns};
     PointerRecord record;
     Error failed = ERROR_INIT;
@@ -66,24 +71,28 @@ StepEnd night_step_decide(Night *night, Error *error)
         !registry_is_barred(night->registry, night->version, &barred, bar, error))
         return STEP_FAILED;
     if (hold.held) {
-        if (!text_print(reason, sizeof reason, "every check passed, but promotions are on hold by %s: %s", hold.who, hold.reason))
+        if (!text_print(reason, sizeof reason, "every check passed, but promotions are on hold by %s: %s",
+                        hold.who, hold.reason))
             reason[sizeof reason - 1] = '\0';
         return end_with(night, NIGHT_REFUSED, 10, NULL, reason);
     }
     if (barred) {
-        if (!text_print(reason, sizeof reason, "every check passed, but version %s is barred: %s", night->version, bar))
+        if (!text_print(reason, sizeof reason, "every check passed, but version %s is barred: %s",
+                        night->version, bar))
             reason[sizeof reason - 1] = '\0';
         return end_with(night, NIGHT_REFUSED, 10, NULL, reason);
     }
     if (night->options->no_promote)
-        return end_with(night, NIGHT_PASSED, 0, NULL, "every required check passed; not promoted as asked (--no-promote)");
+        return end_with(night, NIGHT_PASSED, 0, NULL,
+                        "every required check passed; not promoted as asked (--no-promote)");
     PointerRecord now;
     bool any = false;
     if (!registry_current(night->registry, &any, &now, error))
         return STEP_FAILED;
     if (any && strcmp(now.to, night->version) == 0) {
         if (!night->has_head || now.seq != night->head.seq)
-            return end_with(night, NIGHT_REFUSED, 10, NULL, "baseline moved: the pointer changed during the night");
+            return end_with(night, NIGHT_REFUSED, 10, NULL,
+                            "baseline moved: the pointer changed during the night");
         return end_with(night, NIGHT_PROMOTED, 0, NULL, "already live, reconfirmed");
     }
     return promote(night, error);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const char *const outcome_names[] = {"promoted", "passed", "refused", "inconclusive", "reverted", "inconsistent", "failed"};
+static const char *const outcome_names[] = {"promoted", "passed",       "refused", "inconclusive",
+                                            "reverted", "inconsistent", "failed"};
 
 const char *night_outcome_name(NightOutcome outcome)
 {
@@ -58,7 +59,8 @@ bool night_slot_close(Night *night, bool judged, Error *error)
     json_put_text(slot, "run", night->run);
     json_put_text(slot, "version", night->version);
     json_put_bool(slot, "judged", judged);
-    json_put_bool(slot, "ship_pending", night->outcome == NIGHT_INCONCLUSIVE && strcmp(night->decided_by, "telemetry") == 0);
+    json_put_bool(slot, "ship_pending",
+                  night->outcome == NIGHT_INCONCLUSIVE && strcmp(night->decided_by, "telemetry") == 0);
     json_put_text(slot, "outcome", night_outcome_name(night->outcome));
     json_put_integer(slot, "exit", night->exit_code);
     json_put_text(slot, "ended", ended);

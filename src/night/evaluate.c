@@ -1,6 +1,8 @@
-// evaluate - step 8: the candidate, the rule, the statistical baseline and what is live, on the same test rows.
+// evaluate - step 8: the candidate, the rule, the statistical baseline and what is live, on the same test
+// rows.
 //
-// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality, prediction, latency.
+// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality,
+// prediction, latency.
 #include "night_internal.h"
 
 #include <math.h>
@@ -22,8 +24,8 @@ typedef struct Evaluation {
     Night *night;
     Metric metric;
     bool binary, regression;
-    int width;                   // scores per row
-    Table test, validation;      // in the candidate's maps
+    int width;   // scores per row
+    Table test, validation;   // in the candidate's maps
     Scores models[MODEL_COUNT];
     const char *live_kind;
 } Evaluation;
@@ -39,7 +41,8 @@ static bool begin_scores(Evaluation *e, int which, Error *error)
     scores->test = new_scores(e, e->test.rows);
     scores->validation = new_scores(e, e->validation.rows);
     if (scores->test == NULL || scores->validation == NULL)
-        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the scores of model '%s'", model_names[which]);
+        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the scores of model '%s'",
+                    model_names[which]);
     return true;
 }
 
@@ -49,20 +52,23 @@ static bool score_candidate(Evaluation *e, Error *error)
     double mean = 0, deviation = 1;
     maps_target(e->night->maps, &mean, &deviation);
     scores->present = begin_scores(e, MODEL_CANDIDATE, error) &&
-                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->test, mean, deviation, scores->test, error) &&
-                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->validation, mean, deviation,
-                                    scores->validation, error);
+                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->test, mean,
+                                    deviation, scores->test, error) &&
+                      model_predict(e->child->model, e->child->device, e->night->ledger, &e->validation, mean,
+                                    deviation, scores->validation, error);
     return scores->present && text_copy(scores->version, sizeof scores->version, e->night->version);
 }
 
-static bool score_baseline(Evaluation *e, const Baseline *baseline, int which, const Table *test, const Table *validation, Error *error)
+static bool score_baseline(Evaluation *e, const Baseline *baseline, int which, const Table *test,
+                           const Table *validation, Error *error)
 {
     Scores *scores = &e->models[which];
     if (baseline == NULL)
         return true;
     scores->present = begin_scores(e, which, error) &&
                       baseline_predict(baseline, e->night->dataset, SPLIT_TEST, test, scores->test, error) &&
-                      baseline_predict(baseline, e->night->dataset, SPLIT_VALIDATION, validation, scores->validation, error);
+                      baseline_predict(baseline, e->night->dataset, SPLIT_VALIDATION, validation,
+                                       scores->validation, error);
     return scores->present || error_prefix(error, "baseline '%s'", model_names[which]);
 }
 
@@ -81,11 +87,14 @@ static bool score_live_model(Evaluation *e, const char *directory, Error *error)
         return false;
     maps_target(maps, &mean, &deviation);
     Scores *scores = &e->models[MODEL_LIVE];
-    bool done = dataset_decode(e->night->dataset, maps, SPLIT_TEST, e->night->ledger, &test, error) &&
-                dataset_decode(e->night->dataset, maps, SPLIT_VALIDATION, e->night->ledger, &validation, error) &&
-                begin_scores(e, MODEL_LIVE, error) &&
-                model_predict(model, e->child->device, e->night->ledger, &test, mean, deviation, scores->test, error) &&
-                model_predict(model, e->child->device, e->night->ledger, &validation, mean, deviation, scores->validation, error);
+    bool done =
+        dataset_decode(e->night->dataset, maps, SPLIT_TEST, e->night->ledger, &test, error) &&
+        dataset_decode(e->night->dataset, maps, SPLIT_VALIDATION, e->night->ledger, &validation, error) &&
+        begin_scores(e, MODEL_LIVE, error) &&
+        model_predict(model, e->child->device, e->night->ledger, &test, mean, deviation, scores->test,
+                      error) &&
+        model_predict(model, e->child->device, e->night->ledger, &validation, mean, deviation,
+                      scores->validation, error);
     table_done(&test);
     table_done(&validation);
     scores->present = done;
@@ -95,7 +104,9 @@ static bool score_live_model(Evaluation *e, const char *directory, Error *error)
 static bool score_live(Evaluation *e, Json *invalid, Error *error)
 {
     Night *night = e->night;
-    e->live_kind = !night->has_head ? "none" : night->head.to_kind == RELEASE_BASELINE ? "baseline" : "release";
+    e->live_kind = !night->has_head                          ? "none"
+                   : night->head.to_kind == RELEASE_BASELINE ? "baseline"
+                                                             : "release";
     if (strcmp(e->live_kind, "release") != 0)
         return true;
     char directory[FILE_PATH_SIZE];
@@ -124,7 +135,8 @@ static double threshold_of(const Evaluation *e, const Scores *scores)
     if (declared >= 0)
         return declared;
     return stats_best_threshold(scores->validation, e->validation.target, e->validation.rows,
-                                config_real(e->night->config, "quality.benefit_tp"), config_real(e->night->config, "quality.cost_fp"));
+                                config_real(e->night->config, "quality.benefit_tp"),
+                                config_real(e->night->config, "quality.cost_fp"));
 }
 
 static void put_model(Evaluation *e, Json *models, int which)
@@ -135,13 +147,16 @@ static void put_model(Evaluation *e, Json *models, int which)
         json_put_text(entry, "version", scores->version);
     Predictions p = predictions(e, scores->test, e->test.rows);
     for (int m = 0; m < METRIC_COUNT; m++) {
-        bool defined = e->regression ? m == METRIC_RMSE : e->binary ? m != METRIC_RMSE : m == METRIC_LOGLOSS || m == METRIC_ACCURACY;
+        bool defined = e->regression ? m == METRIC_RMSE
+                       : e->binary   ? m != METRIC_RMSE
+                                     : m == METRIC_LOGLOSS || m == METRIC_ACCURACY;
         if (defined)
             json_put_number(entry, stats_metrics[m].name, stats_metric((Metric)m, p, e->test.target, NULL));
     }
     if (e->binary) {
         scores->utility = stats_utility(scores->test, e->test.target, e->test.rows, threshold_of(e, scores),
-                                        config_real(e->night->config, "quality.benefit_tp"), config_real(e->night->config, "quality.cost_fp"));
+                                        config_real(e->night->config, "quality.benefit_tp"),
+                                        config_real(e->night->config, "quality.cost_fp"));
         json_put_number(entry, "utility", scores->utility);
     }
     json_put(models, model_names[which], entry);
@@ -166,7 +181,8 @@ static void put_pair(Evaluation *e, Json *pairs, int which)
 {
     PairedDifference pair = {0};
     const Scores *candidate = &e->models[MODEL_CANDIDATE], *other = &e->models[which];
-    stats_paired(e->metric, predictions(e, candidate->test, e->test.rows), predictions(e, other->test, e->test.rows), e->test.target, &pair);
+    stats_paired(e->metric, predictions(e, candidate->test, e->test.rows),
+                 predictions(e, other->test, e->test.rows), e->test.target, &pair);
     Json *json = pair_json(&pair);
     json_put_text(json, "against", model_names[which]);
     json_put_text(json, "margin_kind", stats_metrics[e->metric].relative_margin ? "relative" : "absolute");
@@ -179,13 +195,15 @@ static void put_pair(Evaluation *e, Json *pairs, int which)
 
 // -- slices: every value of every declared column; the judge says which are large enough
 
-static bool put_slice(Evaluation *e, Json *slices, const char *column, const Column *values, int32_t code, Error *error)
+static bool put_slice(Evaluation *e, Json *slices, const char *column, const Column *values, int32_t code,
+                      Error *error)
 {
     int reference = e->models[MODEL_LIVE].present ? MODEL_LIVE : MODEL_LINEAR;
     size_t rows = 0, width = (size_t)e->width, positives = 0;
     for (size_t i = 0; i < values->rows; i++)
         rows += values->codes[i] == code;
-    double *a = calloc(rows * width + 1, sizeof *a), *b = calloc(rows * width + 1, sizeof *b), *target = calloc(rows + 1, sizeof *target);
+    double *a = calloc(rows * width + 1, sizeof *a), *b = calloc(rows * width + 1, sizeof *b),
+           *target = calloc(rows + 1, sizeof *target);
     bool allocated = a != NULL && b != NULL && target != NULL;
     if (allocated && rows > 0) {
         size_t k = 0;
@@ -260,7 +278,8 @@ static void put_calibration(Evaluation *e, Json *quality)
 
 enum { PREDICTION_BINS = 10 };
 
-// Distribution of the candidate's scores on test rows: ten equal bins of [0, 1], or of the range for regression.
+// Distribution of the candidate's scores on test rows: ten equal bins of [0, 1], or of the range for
+// regression.
 static void put_distribution(Evaluation *e)
 {
     const double *score = e->models[MODEL_CANDIDATE].test;
@@ -274,7 +293,8 @@ static void put_distribution(Evaluation *e)
     }
     int64_t rows[PREDICTION_BINS] = {0}, positives[PREDICTION_BINS] = {0};
     for (size_t i = 0; i < e->test.rows; i++) {
-        double position = high > low ? (score[i * (size_t)e->width] - low) / (high - low) * PREDICTION_BINS : 0;
+        double position =
+            high > low ? (score[i * (size_t)e->width] - low) / (high - low) * PREDICTION_BINS : 0;
         int bin = position >= PREDICTION_BINS ? PREDICTION_BINS - 1 : position > 0 ? (int)position : 0;
         rows[bin]++;
         positives[bin] += e->test.target[i] == 1.0;
@@ -303,10 +323,16 @@ static bool put_latency(Evaluation *e, Error *error)
     if (e->width > 256)
         return true;
     for (size_t i = 0; i < calls; i++) {
-        Table row = {.rows = 1, .numeric = e->test.numeric, .categorical = e->test.categorical, .x = e->test.x + i * e->test.numeric,
-                     .codes = e->test.codes + i * e->test.categorical, .target = e->test.target + i, .row_id = e->test.row_id + i};
+        Table row = {.rows = 1,
+                     .numeric = e->test.numeric,
+                     .categorical = e->test.categorical,
+                     .x = e->test.x + i * e->test.numeric,
+                     .codes = e->test.codes + i * e->test.categorical,
+                     .target = e->test.target + i,
+                     .row_id = e->test.row_id + i};
         int64_t begun = clock_monotonic_ns(e->night->clock);
-        if (!model_predict(e->child->model, e->child->device, e->night->ledger, &row, mean, deviation, score, error))
+        if (!model_predict(e->child->model, e->child->device, e->night->ledger, &row, mean, deviation, score,
+                           error))
             return false;
         ns[i] = (double)(clock_monotonic_ns(e->night->clock) - begun);
     }
@@ -321,7 +347,8 @@ static bool put_latency(Evaluation *e, Error *error)
 static bool evaluate(Evaluation *e, Error *error)
 {
     Night *night = e->night;
-    Json *quality = night_section(e->child->evidence, "quality"), *models = json_make_object(), *pairs = json_make_array();
+    Json *quality = night_section(e->child->evidence, "quality"), *models = json_make_object(),
+         *pairs = json_make_array();
     Json *slices = json_make_array(), *invalid = json_make_array();
     json_put(quality, "models", models);
     json_put(quality, "pairs", pairs);
@@ -329,14 +356,17 @@ static bool evaluate(Evaluation *e, Error *error)
     json_put(quality, "invalid", invalid);
     const Baseline *const *baselines = (const Baseline *const *)night->baselines;
     if (!dataset_decode(night->dataset, night->maps, SPLIT_TEST, night->ledger, &e->test, error) ||
-        !dataset_decode(night->dataset, night->maps, SPLIT_VALIDATION, night->ledger, &e->validation, error) ||
+        !dataset_decode(night->dataset, night->maps, SPLIT_VALIDATION, night->ledger, &e->validation,
+                        error) ||
         !score_candidate(e, error) ||
         !score_baseline(e, baselines[BASELINE_PRIOR], MODEL_PRIOR, &e->test, &e->validation, error) ||
         !score_baseline(e, baselines[BASELINE_RULE], MODEL_RULE, &e->test, &e->validation, error) ||
-        !score_baseline(e, baselines[BASELINE_LINEAR], MODEL_LINEAR, &e->test, &e->validation, error) || !score_live(e, invalid, error))
+        !score_baseline(e, baselines[BASELINE_LINEAR], MODEL_LINEAR, &e->test, &e->validation, error) ||
+        !score_live(e, invalid, error))
         return false;
     if (fault_set("quality.copy_baseline")) {
-        memcpy(e->models[MODEL_CANDIDATE].test, e->models[MODEL_LINEAR].test, e->test.rows * (size_t)e->width * sizeof(double));
+        memcpy(e->models[MODEL_CANDIDATE].test, e->models[MODEL_LINEAR].test,
+               e->test.rows * (size_t)e->width * sizeof(double));
         memcpy(e->models[MODEL_CANDIDATE].validation, e->models[MODEL_LINEAR].validation,
                e->validation.rows * (size_t)e->width * sizeof(double));
     }
@@ -362,8 +392,12 @@ static bool evaluate(Evaluation *e, Error *error)
 bool child_evaluate(Child *child, Error *error)
 {
     Night *night = child->night;
-    const char *task = config_text(night->config, "task"), *metric = config_text(night->config, "quality.metric");
-    Evaluation e = {.child = child, .night = night, .binary = strcmp(task, "binary") == 0, .regression = strcmp(task, "regression") == 0,
+    const char *task = config_text(night->config, "task"),
+               *metric = config_text(night->config, "quality.metric");
+    Evaluation e = {.child = child,
+                    .night = night,
+                    .binary = strcmp(task, "binary") == 0,
+                    .regression = strcmp(task, "regression") == 0,
                     .width = dataset_classes(night->dataset)};
     if (metric[0] == '\0')
         metric = e.binary ? "auc" : e.regression ? "rmse" : "logloss";

@@ -1,13 +1,14 @@
-// identify - step 2: pin the data, name the exact version, and see whether this slot is already judged or half done.
+// identify - step 2: pin the data, name the exact version, and see whether this slot is already judged or
+// half done.
 #include "night_internal.h"
 
 #include <string.h>
 
 static bool device_facts(Night *night, Error *error)
 {
-    OWNED(Device, device_close) *device = device_open(config_text(night->config, "device.backend"),
-                                                      (int)config_integer(night->config, "device.threads"), night->clock,
-                                                      night->ledger, error);   // closed again before the child is forked
+    OWNED(Device, device_close) *device = device_open(
+        config_text(night->config, "device.backend"), (int)config_integer(night->config, "device.threads"),
+        night->clock, night->ledger, error);   // closed again before the child is forked
     if (device == NULL)
         return false;
     night->device = *device_info(device);
@@ -15,7 +16,8 @@ static bool device_facts(Night *night, Error *error)
     machine->cores = night->device.cores;
     const char *label = config_text(night->config, "machine.class");
     return (text_copy(machine->backend, sizeof machine->backend, night->device.backend) &&
-            text_print(machine->device, sizeof machine->device, "%s%s%s", night->device.instruction_set, label[0] ? " " : "", label) &&
+            text_print(machine->device, sizeof machine->device, "%s%s%s", night->device.instruction_set,
+                       label[0] ? " " : "", label) &&
             text_copy(machine->libraries, sizeof machine->libraries, night->device.libraries) &&
             text_copy(machine->host_cpu, sizeof machine->host_cpu, night->device.name)) ||
            FAIL(error, ERROR_INTERNAL, 0, "device description too long");
@@ -38,12 +40,14 @@ static bool identify(Night *night, Error *error)
     return true;
 }
 
-// The slot was judged: its verdict again, same exit code, no work. When configuration or data changed since, say so.
+// The slot was judged: its verdict again, same exit code, no work. When configuration or data changed since,
+// say so.
 static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
 {
     const char *run = NULL;
     char name[128], path[FILE_PATH_SIZE];
-    if (!json_get_text(slot, "run", &run, error) || !text_print(name, sizeof name, "runs/%s/verdict.json", run) ||
+    if (!json_get_text(slot, "run", &run, error) ||
+        !text_print(name, sizeof name, "runs/%s/verdict.json", run) ||
         !file_join(path, night->options->home, name, error))
         return STEP_FAILED;
     night->verdict = json_read_file(path, NIGHT_JSON_MAX, error);
@@ -61,7 +65,9 @@ static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
     const char *outcome = json_text_or(json_get(night->verdict, "outcome"), "");
     NightOutcome which = strcmp(outcome, "promoted") == 0 ? NIGHT_PROMOTED : NIGHT_REFUSED;
     night_end(night, which, (int)json_integer_or(json_get(slot, "exit"), 70), NULL, reason);
-    return file_remove_tree(night->directory, error) ? STEP_DONE : STEP_FAILED;   // this start did no work and leaves no run
+    return file_remove_tree(night->directory, error)
+               ? STEP_DONE
+               : STEP_FAILED;   // this start did no work and leaves no run
 }
 
 // Moves this night into the directory of an earlier run of the slot.
@@ -69,13 +75,14 @@ static bool adopt_run(Night *night, const char *run, Error *error)
 {
     char runs[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
     if (!file_remove_tree(night->directory, error) || !text_copy(night->run, sizeof night->run, run) ||
-        !file_join(runs, night->options->home, "runs", error) || !file_join(night->directory, runs, run, error) ||
-        !night_file(night, "log.jsonl", path, error))
+        !file_join(runs, night->options->home, "runs", error) ||
+        !file_join(night->directory, runs, run, error) || !night_file(night, "log.jsonl", path, error))
         return false;
     return log_to_file(night->log, path, error);
 }
 
-// Ended 11 only because telemetry could not be stored: evidence and candidate are there, steps 10 to 12 again.
+// Ended 11 only because telemetry could not be stored: evidence and candidate are there, steps 10 to 12
+// again.
 static StepEnd resume_shipping(Night *night, const Json *slot, Error *error)
 {
     char path[FILE_PATH_SIZE];
@@ -100,17 +107,20 @@ static StepEnd resume_shipping(Night *night, const Json *slot, Error *error)
     return night->spool == NULL ? STEP_FAILED : STEP_TO_SHIP;
 }
 
-// An interrupted run of this slot: the same version goes on from its last checkpoint, another closes it as failed.
+// An interrupted run of this slot: the same version goes on from its last checkpoint, another closes it as
+// failed.
 static bool resume_interrupted(Night *night, const Json *slot, Error *error)
 {
     const char *run = json_text_or(json_get(slot, "run"), "");
     char name[128], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "runs/%s/checkpoints", run) || !file_join(path, night->options->home, name, error))
+    if (!text_print(name, sizeof name, "runs/%s/checkpoints", run) ||
+        !file_join(path, night->options->home, name, error))
         return false;
     if (!file_is_directory(path))
         return true;
     if (!text_equal(json_text_or(json_get(slot, "version"), ""), night->version)) {
-        log_event(night->log, LOG_WARN, "night.resume", "interrupted run of this slot had another version: closed as failed",
+        log_event(night->log, LOG_WARN, "night.resume",
+                  "interrupted run of this slot had another version: closed as failed",
                   LOG_FIELD_TEXT("run", run));
         return true;
     }
@@ -142,13 +152,15 @@ StepEnd night_step_identify(Night *night, Error *error)
     if (again && json_bool_or(json_get(slot, "judged"), false))
         return stored_verdict(night, slot, error);
     int64_t deadline = json_integer_or(json_get(slot, "deadline_wall_ns"), 0);
-    if (again && json_bool_or(json_get(slot, "ship_pending"), false) && clock_wall_ns(night->clock) < deadline)
+    if (again && json_bool_or(json_get(slot, "ship_pending"), false) &&
+        clock_wall_ns(night->clock) < deadline)
         return resume_shipping(night, slot, error);
     if (!identify(night, error) || (again && !resume_interrupted(night, slot, error)))
         return STEP_FAILED;
     log_set_identity(night->log, night->run, night->version);
     begin_evidence(night);
-    night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL, "interrupted");   // what the slot says until it is judged
+    night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL,
+              "interrupted");   // what the slot says until it is judged
     if (!night_save(night, "record.json", night->record, error) || !night_slot_close(night, false, error))
         return STEP_FAILED;
     night_connect(night);

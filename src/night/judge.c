@@ -1,9 +1,11 @@
-// judge - step 9: first prove on known-bad candidates that the gate still refuses, then the judgement of this one.
+// judge - step 9: first prove on known-bad candidates that the gate still refuses, then the judgement of this
+// one.
 #include "night_internal.h"
 
 StepEnd night_step_judge(Night *night, Error *error)
 {
-    Json *selftest = night_section(night->evidence, "selftest"), *refused = json_make_array(), *passed = json_make_array();
+    Json *selftest = night_section(night->evidence, "selftest"), *refused = json_make_array(),
+         *passed = json_make_array();
     json_put(selftest, "refused", refused);
     json_put(selftest, "passed", passed);
     OWNED(Json, json_free) *without = json_copy_deep(night->evidence);
@@ -19,12 +21,14 @@ StepEnd night_step_judge(Night *night, Error *error)
         SCOPED_TEXT sentence;
         text_init(&sentence, 600);
         text_add_format(&sentence, "%s %s: %s", json_text_or(json_get(check, "name"), "?"),
-                        json_text_or(json_get(check, "outcome"), "?"), json_text_or(json_get(check, "reason"), ""));
+                        json_text_or(json_get(check, "outcome"), "?"),
+                        json_text_or(json_get(check, "reason"), ""));
         log_event(night->log, LOG_INFO, "gate.check", text_string(&sentence),
                   LOG_FIELD_REAL("value", json_number_or(json_get(check, "value"), 0)),
                   LOG_FIELD_REAL("limit", json_number_or(json_get(check, "limit"), 0)));
     }
-    if (!night_save(night, "evidence.json", night->evidence, error) || !night_save(night, "judgement.json", night->judgement, error))
+    if (!night_save(night, "evidence.json", night->evidence, error) ||
+        !night_save(night, "judgement.json", night->judgement, error))
         return STEP_FAILED;
     return STEP_GO_ON;
 }

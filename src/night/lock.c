@@ -13,7 +13,8 @@ static bool name_slot(Night *night, Error *error)
     const char *slot = night->options->slot == NULL ? date : night->options->slot;
     if (!text_is_name(slot))
         return FAIL(error, ERROR_USAGE, 0, "slot '%s' is not a name (a-z 0-9 . _ -, at most 63)", slot);
-    return text_copy(night->slot, sizeof night->slot, slot) || FAIL(error, ERROR_USAGE, 0, "slot '%s' is too long", slot);
+    return text_copy(night->slot, sizeof night->slot, slot) ||
+           FAIL(error, ERROR_USAGE, 0, "slot '%s' is too long", slot);
 }
 
 static bool take_lock(Night *night, Error *error)
@@ -36,7 +37,8 @@ static bool take_lock(Night *night, Error *error)
 static StepEnd end_reverted(Night *night, const RecoverResult *recovered)
 {
     char reason[512];
-    if (!text_print(reason, sizeof reason, "reverted to %s: %s", recovered->record.to, recovered->record.reason))
+    if (!text_print(reason, sizeof reason, "reverted to %s: %s", recovered->record.to,
+                    recovered->record.reason))
         reason[sizeof reason - 1] = '\0';
     if (!text_copy(night->version, sizeof night->version, recovered->record.from))
         night->version[0] = '\0';
@@ -47,7 +49,8 @@ static StepEnd end_reverted(Night *night, const RecoverResult *recovered)
 static bool make_run_directory(Night *night, Error *error)
 {
     char runs[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
-    if (!file_join(runs, night->options->home, "runs", error) || !file_join(night->directory, runs, night->run, error) ||
+    if (!file_join(runs, night->options->home, "runs", error) ||
+        !file_join(night->directory, runs, night->run, error) ||
         !file_make_directory(night->directory, 0750, error) || !night_file(night, "log.jsonl", path, error))
         return false;
     return log_to_file(night->log, path, error);
@@ -59,7 +62,8 @@ StepEnd night_step_lock(Night *night, Error *error)
     night->ended_wall_ns = night->started_wall_ns;
     clock_uuid7(night->clock, night->run);
     if (!text_copy(night->model, sizeof night->model, config_text(night->config, "model")) ||
-        !text_copy(night->zone, sizeof night->zone, config_text(night->config, "window.zone")) || !name_slot(night, error))
+        !text_copy(night->zone, sizeof night->zone, config_text(night->config, "window.zone")) ||
+        !name_slot(night, error))
         return STEP_FAILED;
     night->log = log_new(night->clock);
     if (night->log == NULL) {

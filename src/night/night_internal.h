@@ -16,14 +16,22 @@ enum { NIGHT_STEPS = 12, NIGHT_SLOT_SIZE = 64, NIGHT_JSON_MAX = 64 * 1000 * 1000
 typedef enum StepEnd {
     STEP_GO_ON,
     STEP_TO_JUDGE,   // refused already: what was measured goes to the judges
-    STEP_TO_SHIP,    // a slot resumed at step 10
-    STEP_TO_NOTIFY,  // the end is known and a verdict is due
-    STEP_DONE,       // nothing more to write: the stored verdict of a judged slot
-    STEP_FAILED,     // error is set
+    STEP_TO_SHIP,   // a slot resumed at step 10
+    STEP_TO_NOTIFY,   // the end is known and a verdict is due
+    STEP_DONE,   // nothing more to write: the stored verdict of a judged slot
+    STEP_FAILED,   // error is set
 } StepEnd;
 
 // Outcomes of a verdict, best first; the table gives word and exit code.
-typedef enum NightOutcome { NIGHT_PROMOTED, NIGHT_PASSED, NIGHT_REFUSED, NIGHT_INCONCLUSIVE, NIGHT_REVERTED, NIGHT_INCONSISTENT, NIGHT_FAILED } NightOutcome;
+typedef enum NightOutcome {
+    NIGHT_PROMOTED,
+    NIGHT_PASSED,
+    NIGHT_REFUSED,
+    NIGHT_INCONCLUSIVE,
+    NIGHT_REVERTED,
+    NIGHT_INCONSISTENT,
+    NIGHT_FAILED
+} NightOutcome;
 
 typedef struct Night {
     // given
@@ -32,17 +40,17 @@ typedef struct Night {
     Clock *clock;
     // who and when
     char model[64], zone[64], slot[NIGHT_SLOT_SIZE], run[UUID_SIZE], version[VERSION_SIZE];
-    char directory[FILE_PATH_SIZE];      // runs/<run>
+    char directory[FILE_PATH_SIZE];   // runs/<run>
     int64_t started_wall_ns, deadline_wall_ns, ended_wall_ns;
-    bool resumed;                        // an interrupted run of this slot goes on
-    bool shipping_again;                 // resumed at step 10
+    bool resumed;   // an interrupted run of this slot goes on
+    bool shipping_again;   // resumed at step 10
     // held
     Log *log;
     FileLock *lock;
     Registry *registry;
-    Telemetry *telemetry;                // NULL while the database is away
+    Telemetry *telemetry;   // NULL while the database is away
     char telemetry_problem[384];
-    Error telemetry_error;               // why it is NULL
+    Error telemetry_error;   // why it is NULL
     Spool *spool;
     ReleaseDraft *draft;
     Process *child;
@@ -57,15 +65,15 @@ typedef struct Night {
     NightPlan plan;
     PlanShape shape;
     TrainShape train_shape;
-    Json *record;                        // identity
+    Json *record;   // identity
     Json *evidence, *judgement;
-    Json *seconds;                       // by step
-    Json *train_result;                  // figures of step 7 for the run record
+    Json *seconds;   // by step
+    Json *train_result;   // figures of step 7 for the run record
     bool has_candidate;
     bool candidate_published;
     // what is live
     bool has_head;
-    PointerRecord head;                  // expected when the decision is made
+    PointerRecord head;   // expected when the decision is made
     // the end
     NightOutcome outcome;
     int exit_code;
@@ -102,7 +110,7 @@ struct Child {
     Json *evidence;
     TrainResult result;
     int64_t rehearsal_step_ns;
-    double blocks[4096];       // seconds per block, for the forecast
+    double blocks[4096];   // seconds per block, for the forecast
     size_t block_count;
     int64_t block_steps;
     int64_t context_bytes;
@@ -119,18 +127,19 @@ Json *night_section(Json *evidence, const char *name);   // existing object or a
 void night_time(const Night *night, int64_t wall_ns, char ret_text[static CLOCK_TIME_SIZE]);
 bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
-Json *night_verdict(Night *night);            // verdict.c
+Json *night_verdict(Night *night);   // verdict.c
 bool night_slot_close(Night *night, bool judged, Error *error);
-bool night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape);
-bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device, int64_t train_rows, int64_t start_wall_ns,
-                     NightPlan *ret_plan, Error *error);
+void night_shape(const Config *config, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape);
+bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
+                     const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
 
 // telemetry rows (rows.c)
 bool night_spool_start(Night *night, Error *error);
 bool night_spool_evidence(Night *night, Error *error);
 bool night_spool_verdict(Night *night, Error *error);
 Json *night_run_record(const Night *night);
-void night_connect(Night *night);             // sets telemetry or telemetry_problem; INCONSISTENT and CONFIG are left to night_connect_check
+void night_connect(Night *night);   // sets telemetry or telemetry_problem; INCONSISTENT and CONFIG are left
+                                    // to night_connect_check
 bool night_connect_check(Night *night, Error *error);
 
 #endif

@@ -12,24 +12,30 @@ static bool write_verdict(Night *night, Error *error)
     char path[FILE_PATH_SIZE], last[FILE_PATH_SIZE];
     report_verdict_text(night->verdict, &text);
     if (!text_ok(&text, error) || !night_save(night, "verdict.json", night->verdict, error) ||
-        !night_file(night, "verdict.txt", path, error) || !file_write_atomic(path, text_string(&text), text.length, 0640, error))
+        !night_file(night, "verdict.txt", path, error) ||
+        !file_write_atomic(path, text_string(&text), text.length, 0640, error))
         return false;
     OWNED(Json, json_free) *record = night_run_record(night);
-    return night_save(night, "run.json", record, error) && file_join(last, night->options->home, "last-verdict.json", error) &&
+    return night_save(night, "run.json", record, error) &&
+           file_join(last, night->options->home, "last-verdict.json", error) &&
            json_write_file(night->verdict, JSON_INDENTED, last, error);
 }
 
-// The slot is judged after 0, 10 and 12, and after 11 unless only telemetry was missing; --no-promote leaves it open.
+// The slot is judged after 0, 10 and 12, and after 11 unless only telemetry was missing; --no-promote leaves
+// it open.
 static bool is_judged(const Night *night)
 {
     switch (night->outcome) {
     case NIGHT_PROMOTED:
     case NIGHT_REFUSED:
-    case NIGHT_REVERTED: return true;
-    case NIGHT_INCONCLUSIVE: return strcmp(night->decided_by, "telemetry") != 0;
+    case NIGHT_REVERTED:
+        return true;
+    case NIGHT_INCONCLUSIVE:
+        return strcmp(night->decided_by, "telemetry") != 0;
     case NIGHT_PASSED:
     case NIGHT_INCONSISTENT:
-    case NIGHT_FAILED: break;
+    case NIGHT_FAILED:
+        break;
     }
     return false;
 }
@@ -45,7 +51,8 @@ static void remove_scratch(Night *night)
     }
 }
 
-// The rows about the end itself, and the copy of the pointer records; what fails here is shipped by the next night.
+// The rows about the end itself, and the copy of the pointer records; what fails here is shipped by the next
+// night.
 static void ship_the_end(Night *night)
 {
     Error failed = ERROR_INIT;
@@ -65,7 +72,8 @@ static void ship_the_end(Night *night)
                 registry_history(night->registry, &records, &count, &failed);
     for (size_t i = 0; done && i < count; i++)
         json_add(copies, registry_record_to_json(&records[i]));
-    done = done && telemetry_mirror_decisions(night->telemetry, registry_home_id(night->registry), copies, &failed);
+    done = done &&
+           telemetry_mirror_decisions(night->telemetry, registry_home_id(night->registry), copies, &failed);
     free(records);
     if (!done)
         log_event(night->log, LOG_WARN, "telemetry.ship", failed.message);
@@ -86,7 +94,7 @@ StepEnd night_step_notify(Night *night, Error *error)
     report_verdict_sentence(night->verdict, &sentence);
     if (!sentence.failed)
         night_end(night, night->outcome, night->exit_code, night->decided_by, text_string(&sentence));
-    log_event(night->log, LOG_INFO, "night.end", night_outcome_name(night->outcome), LOG_FIELD_INTEGER("exit", night->exit_code),
-              LOG_FIELD_TEXT("reason", night->reason));
+    log_event(night->log, LOG_INFO, "night.end", night_outcome_name(night->outcome),
+              LOG_FIELD_INTEGER("exit", night->exit_code), LOG_FIELD_TEXT("reason", night->reason));
     return STEP_GO_ON;
 }

@@ -1,4 +1,5 @@
-// parent - what the parent does while the child works: listen, spool, show progress, keep the deadline, name the dead.
+// parent - what the parent does while the child works: listen, spool, show progress, keep the deadline, name
+// the dead.
 #include "night_internal.h"
 
 #include <fedgate/report.h>
@@ -11,7 +12,7 @@ static const int64_t second_ns = 1000000000;
 
 typedef struct Listening {
     Night *night;
-    Error failed;               // what the child said it failed of
+    Error failed;   // what the child said it failed of
     bool done, refused, signalled, killed_late;
     int64_t child_elapsed_ns;   // the child's clock when it last spoke
     int64_t progress_written_ns;
@@ -46,7 +47,8 @@ static void spool_row(Listening *listening, const Json *message)
     Error failed = ERROR_INIT;
     if (kind < 0 || kind >= TELEMETRY_KIND_COUNT || payload == NULL ||
         !spool_append(listening->night->spool, (TelemetryKind)kind, payload, &failed))
-        log_event(listening->night->log, LOG_WARN, "telemetry.spool", failed.message[0] ? failed.message : "malformed row from the child");
+        log_event(listening->night->log, LOG_WARN, "telemetry.spool",
+                  failed.message[0] ? failed.message : "malformed row from the child");
 }
 
 static void take_line(Listening *listening, const char *line)
@@ -54,7 +56,8 @@ static void take_line(Listening *listening, const char *line)
     Night *night = listening->night;
     Error ignored = ERROR_INIT;
     OWNED(Json, json_free) *message = json_parse(line, strlen(line), LINE_SIZE, &ignored);
-    const char *event = json_text_or(json_get(message, "event"), ""), *name = json_text_or(json_get(message, "name"), "");
+    const char *event = json_text_or(json_get(message, "event"), ""),
+               *name = json_text_or(json_get(message, "name"), "");
     int64_t elapsed = json_integer_or(json_get(message, "elapsed_ns"), listening->child_elapsed_ns);
     if (clock_is_simulated(night->clock) && elapsed > listening->child_elapsed_ns)
         clock_advance(night->clock, elapsed - listening->child_elapsed_ns);
@@ -68,21 +71,23 @@ static void take_line(Listening *listening, const char *line)
             listening->step[0] = '\0';
     } else if (strcmp(event, "end") == 0 || strcmp(event, "failed") == 0) {
         json_put_number(night->seconds, name, json_number_or(json_get(message, "seconds"), 0));
-        log_event(night->log, LOG_INFO, "night.step", name, LOG_FIELD_REAL("seconds", json_number_or(json_get(message, "seconds"), 0)));
+        log_event(night->log, LOG_INFO, "night.step", name,
+                  LOG_FIELD_REAL("seconds", json_number_or(json_get(message, "seconds"), 0)));
     } else if (strcmp(event, "refused") == 0) {
         listening->refused = true;
         log_event(night->log, LOG_WARN, "night.refused", name);
     } else if (strcmp(event, "error") == 0) {
         int64_t kind = json_integer_or(json_get(message, "kind"), ERROR_INTERNAL);
-        error_set(&listening->failed, (ErrorKind)kind, 0, json_text_or(json_get(message, "origin"), "child"), "%s",
-                  json_text_or(json_get(message, "message"), "unknown"));
+        error_set(&listening->failed, (ErrorKind)kind, 0, json_text_or(json_get(message, "origin"), "child"),
+                  "%s", json_text_or(json_get(message, "message"), "unknown"));
         error_hint(&listening->failed, "%s", json_text_or(json_get(message, "hint"), ""));
     } else if (strcmp(event, "done") == 0) {
         listening->done = true;
     }
 }
 
-// Signals are passed on once; after the deadline nothing can be promoted, so a child that is still there is ended.
+// Signals are passed on once; after the deadline nothing can be promoted, so a child that is still there is
+// ended.
 static void watch_child(Listening *listening)
 {
     Night *night = listening->night;
@@ -91,7 +96,8 @@ static void watch_child(Listening *listening)
         listening->signalled = true;
     }
     int64_t grace = 10 * second_ns;
-    if (!clock_is_simulated(night->clock) && clock_wall_ns(night->clock) > night->deadline_wall_ns + grace && !listening->killed_late) {
+    if (!clock_is_simulated(night->clock) && clock_wall_ns(night->clock) > night->deadline_wall_ns + grace &&
+        !listening->killed_late) {
         process_signal(night->child, SIGKILL);
         listening->killed_late = true;
     }
@@ -163,11 +169,12 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
         return STEP_FAILED;
     }
     if (result->signal != 0)
-        FAIL(error, ERROR_UNAVAILABLE, 0, "the training process was ended by signal %d (%s) in step '%s'", result->signal,
-             strsignal(result->signal), listening->step);
+        FAIL(error, ERROR_UNAVAILABLE, 0, "the training process was ended by signal %d (%s) in step '%s'",
+             result->signal, strsignal(result->signal), listening->step);
     else
-        FAIL(error, ERROR_INTERNAL, 0, "the training process ended with code %d in step '%s' without saying why",
-             result->exit_code, listening->step);
+        FAIL(error, ERROR_INTERNAL, 0,
+             "the training process ended with code %d in step '%s' without saying why", result->exit_code,
+             listening->step);
     error_hint(error, "The next run of this slot goes on from the last checkpoint.");
     return STEP_FAILED;
 }

@@ -1,19 +1,21 @@
-// plan - step 3, and `fedgate plan`: what the night needs, before a device starts. A plan that cannot fit or cannot
-// finish goes straight to the judges, who refuse it by `memory` or `window`.
+// plan - step 3, and `fedgate plan`: what the night needs, before a device starts. A plan that cannot fit or
+// cannot finish goes straight to the judges, who refuse it by `memory` or `window`.
 #include "night_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-bool night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape)
+void night_shape(const Config *config, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape)
 {
-    (void)dataset;
     trainer_shape(config, maps, ret_train);
-    *ret_shape = (PlanShape){.numeric = ret_train->numeric, .categorical = ret_train->categorical,
-                             .cardinality = ret_train->cardinality, .embedding = ret_train->embedding,
-                             .hidden = ret_train->hidden, .layers = ret_train->layers, .outputs = ret_train->outputs,
+    *ret_shape = (PlanShape){.numeric = ret_train->numeric,
+                             .categorical = ret_train->categorical,
+                             .cardinality = ret_train->cardinality,
+                             .embedding = ret_train->embedding,
+                             .hidden = ret_train->hidden,
+                             .layers = ret_train->layers,
+                             .outputs = ret_train->outputs,
                              .bytes_per_element = 4};
-    return true;
 }
 
 // Table row of the device, or the bound of a CPU; false when neither is known: then nothing is guessed.
@@ -25,7 +27,9 @@ static bool peak_of(const DeviceInfo *device, DevicePeak *ret_peak)
         return true;
     }
     double bound = plan_cpu_peak(device->cores, device->instruction_set);
-    *ret_peak = (DevicePeak){.device = device->name, .precision = "fp32", .peak_flops = bound,
+    *ret_peak = (DevicePeak){.device = device->name,
+                             .precision = "fp32",
+                             .peak_flops = bound,
                              .source = "upper bound: cores x 6 GHz x FLOP per cycle"};
     return bound > 0;
 }
@@ -38,28 +42,43 @@ static int64_t planned_steps(const Config *config, int64_t train_rows)
     return limit > 0 && limit < steps ? limit : steps;
 }
 
-bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device, int64_t train_rows,
-                     int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
+// What the device holds besides the model and its batches: the validation rows, and the workspace of the
+// operations and probes.
+static int64_t fixed_bytes(const PlanShape *shape, int64_t validation_rows)
 {
+    enum { WORKSPACE_BYTES = 1048576 + 4096, WORD_BYTES = 4 };
+    return shape == NULL
+               ? 0
+               : WORKSPACE_BYTES + validation_rows * WORD_BYTES * (shape->numeric + shape->categorical + 1);
+}
+
+bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
+                     const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
+{
+    int64_t train_rows = dataset == NULL ? 0 : (int64_t)dataset_rows(dataset, SPLIT_TRAIN);
+    int64_t validation_rows = dataset == NULL ? 0 : (int64_t)dataset_rows(dataset, SPLIT_VALIDATION);
     char slot[11];
     int64_t deadline = 0;
     DevicePeak peak;
     bool known = device != NULL && peak_of(device, &peak);
-    if (!plan_night(config, shape, 0, known ? &peak : NULL, ret_plan, error) ||
+    if (!plan_night(config, shape, fixed_bytes(shape, validation_rows), known ? &peak : NULL, ret_plan,
+                    error) ||
         !plan_deadline(config, start_wall_ns, &deadline, slot, error))
         return false;
     ret_plan->deadline_wall_ns = deadline;
     ret_plan->epochs = config_integer(config, "train.epochs");
     ret_plan->steps = train_rows > 0 ? planned_steps(config, train_rows) : 0;
-    if (ret_plan->roofline.peak_flops > 0)   // nothing can be faster than the roofline: a lower bound that needs no measurement
-        ret_plan->forecast_seconds = (double)ret_plan->steps * ret_plan->step_flop / ret_plan->roofline.peak_flops;
+    if (ret_plan->roofline.peak_flops >
+        0)   // nothing can be faster than the roofline: a lower bound that needs no measurement
+        ret_plan->forecast_seconds =
+            (double)ret_plan->steps * ret_plan->step_flop / ret_plan->roofline.peak_flops;
     return true;
 }
 
 bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *error)
 {
     if (config_list_count(config, "data.train") == 0)
-        return night_make_plan(config, NULL, NULL, 0, clock_wall_ns(clock), ret_plan, error);
+        return night_make_plan(config, NULL, NULL, NULL, clock_wall_ns(clock), ret_plan, error);
     if (!config_check_needed(config, error))
         return false;
     OWNED(Ledger, ledger_free) *ledger = ledger_new();
@@ -75,9 +94,9 @@ bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *
         return false;
     TrainShape train = {0};
     PlanShape shape = {0};
-    return night_shape(config, dataset, maps, &train, &shape) &&
-           night_make_plan(config, &shape, device_info(device), (int64_t)dataset_rows(dataset, SPLIT_TRAIN),
-                           clock_wall_ns(clock), ret_plan, error);
+    night_shape(config, maps, &train, &shape);
+    return night_make_plan(config, &shape, device_info(device), dataset, clock_wall_ns(clock), ret_plan,
+                           error);
 }
 
 // Seconds per step of the run that made what is live, when it had the same shape; 0 when there is none.
@@ -87,10 +106,12 @@ static double measured_step_seconds(const Night *night)
         return 0;
     Error ignored = ERROR_INIT;
     char name[128], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "runs/%s/run.json", night->head.run) || !file_join(path, night->options->home, name, &ignored))
+    if (!text_print(name, sizeof name, "runs/%s/run.json", night->head.run) ||
+        !file_join(path, night->options->home, name, &ignored))
         return 0;
     OWNED(Json, json_free) *run = json_read_file(path, NIGHT_JSON_MAX, &ignored);
-    double flop = json_number_or(json_get(run, "step_flop"), 0), seconds = json_number_or(json_get(run, "step_seconds"), 0);
+    double flop = json_number_or(json_get(run, "step_flop"), 0),
+           seconds = json_number_or(json_get(run, "step_seconds"), 0);
     return flop > 0 && fabs(flop / night->plan.step_flop - 1) < 0.01 && seconds > 0 ? seconds : 0;
 }
 
@@ -134,8 +155,24 @@ static void note_memory(Night *night)
     json_put_text(plausible, "peak_source", night->plan.peak_source);
     double bandwidth = night->plan.has_roofline ? night->plan.roofline.bandwidth : 0;
     json_put_number(plausible, "bandwidth", bandwidth);
-    json_put_text(plausible, "bandwidth_source", bandwidth > 0 ? "declared or device table" : "unknown: does not bind");
+    json_put_text(plausible, "bandwidth_source",
+                  bandwidth > 0 ? "declared or device table" : "unknown: does not bind");
     json_put_text(plausible, "memory_level", "device memory");
+}
+
+// The ledger knows the plan, so that the report shows planned and measured bytes of each account side by
+// side.
+static void plan_accounts(Night *night)
+{
+    const MemoryPlan *plan = &night->plan.memory;
+    ledger_set_budget(night->ledger, LEDGER_DEVICE, plan->budget_bytes);
+    for (size_t i = 0; i < plan->account_count; i++) {
+        const PlanAccount *account = &plan->accounts[i];
+        int64_t bytes = account->per_sample ? account->bytes * plan->microbatch : account->bytes;
+        const char *name = strcmp(account->name, "input") == 0 ? "input.slots" : account->name;
+        if (strcmp(account->name, "context") != 0)
+            ledger_plan(night->ledger, LEDGER_DEVICE, name, bytes);
+    }
 }
 
 static bool save_plan(Night *night, Error *error)
@@ -145,7 +182,8 @@ static bool save_plan(Night *night, Error *error)
     text_init(&text, 1000000);
     plan_print(&night->plan, night->config, &text);
     char path[FILE_PATH_SIZE];
-    return night_save(night, "plan.json", json, error) && text_ok(&text, error) && night_file(night, "plan.txt", path, error) &&
+    return night_save(night, "plan.json", json, error) && text_ok(&text, error) &&
+           night_file(night, "plan.txt", path, error) &&
            file_write_atomic(path, text_string(&text), text.length, 0640, error);
 }
 
@@ -154,9 +192,9 @@ StepEnd night_step_plan(Night *night, Error *error)
     night->maps = maps_fit(night->dataset, night->config, error);
     if (night->maps == NULL)
         return STEP_FAILED;
-    night_shape(night->config, night->dataset, night->maps, &night->train_shape, &night->shape);
-    if (!night_make_plan(night->config, &night->shape, &night->device, (int64_t)dataset_rows(night->dataset, SPLIT_TRAIN),
-                         night->started_wall_ns, &night->plan, error))
+    night_shape(night->config, night->maps, &night->train_shape, &night->shape);
+    if (!night_make_plan(night->config, &night->shape, &night->device, night->dataset, night->started_wall_ns,
+                         &night->plan, error))
         return STEP_FAILED;
     night->plan.deadline_wall_ns = night->deadline_wall_ns;
     double measured = measured_step_seconds(night) * (double)night->plan.steps;
@@ -167,9 +205,10 @@ StepEnd night_step_plan(Night *night, Error *error)
     note_window(night, end <= night->deadline_wall_ns, night->plan.forecast_seconds);
     if (!save_plan(night, error))
         return STEP_FAILED;
-    ledger_set_budget(night->ledger, LEDGER_DEVICE, night->plan.memory.budget_bytes);
+    plan_accounts(night);
     if (!night->plan.memory.fits || end > night->deadline_wall_ns) {
-        log_event(night->log, LOG_WARN, "night.plan", night->plan.memory.fits ? "cannot finish before the deadline" : night->plan.memory.refusal);
+        log_event(night->log, LOG_WARN, "night.plan",
+                  night->plan.memory.fits ? "cannot finish before the deadline" : night->plan.memory.refusal);
         return STEP_TO_JUDGE;
     }
     return STEP_GO_ON;

@@ -1,17 +1,19 @@
-// profile - step 4: profile the input against the last known-good version's data, build the baselines, and adopt the
-// named one as the first pointer when nothing is live yet.
+// profile - step 4: profile the input against the last known-good version's data, build the baselines, and
+// adopt the named one as the first pointer when nothing is live yet.
 #include "night_internal.h"
 
 #include <string.h>
 
-// Profile of the data the live release was trained on; NULL when there is none (drift is then not applicable).
+// Profile of the data the live release was trained on; NULL when there is none (drift is then not
+// applicable).
 static Json *reference_profile(const Night *night)
 {
     if (!night->has_head || night->head.to_kind != RELEASE_MODEL || night->head.run[0] == '\0')
         return NULL;
     Error ignored = ERROR_INIT;
     char name[128], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "runs/%s/profile.json", night->head.run) || !file_join(path, night->options->home, name, &ignored))
+    if (!text_print(name, sizeof name, "runs/%s/profile.json", night->head.run) ||
+        !file_join(path, night->options->home, name, &ignored))
         return NULL;
     return json_read_file(path, NIGHT_JSON_MAX, &ignored);
 }
@@ -21,7 +23,8 @@ static bool fit_baselines(Night *night, Error *error)
     for (int kind = 0; kind < BASELINE_COUNT; kind++) {
         if (kind == BASELINE_RULE && config_text(night->config, "baseline.rule")[0] == '\0')
             continue;
-        night->baselines[kind] = baseline_fit((BaselineKind)kind, night->config, night->dataset, night->maps, night->ledger, error);
+        night->baselines[kind] = baseline_fit((BaselineKind)kind, night->config, night->dataset, night->maps,
+                                              night->ledger, error);
         if (night->baselines[kind] == NULL)
             return error_prefix(error, "baseline '%s'", baseline_name((BaselineKind)kind));
     }
@@ -29,7 +32,8 @@ static bool fit_baselines(Night *night, Error *error)
 }
 
 // Version of a baseline: the night's record with the trainer replaced by the baseline's name.
-static void baseline_version(const Night *night, const char *name, char ret_version[static VERSION_SIZE], Json **ret_record)
+static void baseline_version(const Night *night, const char *name, char ret_version[static VERSION_SIZE],
+                             Json **ret_record)
 {
     Json *record = json_copy_deep(night->record);
     json_put_text(record, "baseline", name);
@@ -37,12 +41,15 @@ static void baseline_version(const Night *night, const char *name, char ret_vers
     *ret_record = record;
 }
 
-static bool write_baseline(Night *night, const Baseline *baseline, const Json *record, ReleaseDraft *draft, Error *error)
+static bool write_baseline(Night *night, const Baseline *baseline, const Json *record, ReleaseDraft *draft,
+                           Error *error)
 {
     char path[FILE_PATH_SIZE];
     OWNED(Json, json_free) *maps = maps_to_json(night->maps);
-    return baseline_save(baseline, release_path(draft), error) && file_join(path, release_path(draft), "maps.json", error) &&
-           json_write_file(maps, JSON_INDENTED, path, error) && file_join(path, release_path(draft), "record.json", error) &&
+    return baseline_save(baseline, release_path(draft), error) &&
+           file_join(path, release_path(draft), "maps.json", error) &&
+           json_write_file(maps, JSON_INDENTED, path, error) &&
+           file_join(path, release_path(draft), "record.json", error) &&
            json_write_file(record, JSON_INDENTED, path, error);
 }
 
@@ -68,7 +75,8 @@ static bool adopt_baseline(Night *night, Error *error)
     char reason[128];
     if (!text_print(reason, sizeof reason, "named baseline '%s' adopted: nothing was live", name))
         return FAIL(error, ERROR_INTERNAL, 0, "reason too long");
-    MoveRequest request = {.kind = MOVE_ADOPT, .version = version, .expected_seq = 0, .reason = reason, .run = night->run};
+    MoveRequest request = {
+        .kind = MOVE_ADOPT, .version = version, .expected_seq = 0, .reason = reason, .run = night->run};
     if (!registry_move(night->registry, &request, &night->head, error))
         return false;
     night->has_head = true;
@@ -80,7 +88,8 @@ StepEnd night_step_profile(Night *night, Error *error)
 {
     OWNED(Json, json_free) *reference = reference_profile(night);
     Json *input = NULL;
-    if (!dataset_profile(night->dataset, night->maps, night->config, reference, &input, &night->profile, error))
+    if (!dataset_profile(night->dataset, night->maps, night->config, reference, &input, &night->profile,
+                         error))
         return STEP_FAILED;
     if (reference != NULL)
         json_put_text(input, "reference_version", night->head.to);

@@ -1,4 +1,5 @@
-// rows - what a night writes to its spool, and the complete run record (design.md section 3: no column empty).
+// rows - what a night writes to its spool, and the complete run record (design.md section 3: no column
+// empty).
 #include "night_internal.h"
 
 #include <math.h>
@@ -9,8 +10,10 @@ void night_connect(Night *night)
     Error failed = ERROR_INIT;
     night->telemetry_problem[0] = '\0';
     night->telemetry = telemetry_connect(night->config, night->options->home, clock_real(), &failed);
-    bool ready = night->telemetry != NULL && telemetry_check_schema(night->telemetry, night->options->migrations, &failed) &&
-                 telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed);
+    bool ready =
+        night->telemetry != NULL &&
+        telemetry_check_schema(night->telemetry, night->options->migrations, &failed) &&
+        telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed);
     if (ready)
         return;
     if (!text_copy(night->telemetry_problem, sizeof night->telemetry_problem, failed.message))
@@ -74,12 +77,15 @@ Json *night_run_record(const Night *night)
     json_put_integer(record, "microbatch", night->plan.memory.microbatch);
     json_put_text(record, "precision", config_text(night->config, "train.precision"));
     json_put_integer(record, "seed", config_integer(night->config, "train.seed"));
-    json_put_text(record, "throughput_method", "samples of all optimizer steps / wall time of training, host monotonic clock, device synchronised at each step");
+    json_put_text(record, "throughput_method",
+                  "samples of all optimizer steps / wall time of training, host monotonic clock, device "
+                  "synchronised at each step");
     json_put_number(record, "throughput", ratio(samples, train_seconds));
     json_put_integer(record, "steps", (int64_t)steps);
     json_put_number(record, "step_seconds", ratio(train_seconds, steps));
     json_put_number(record, "step_flop", night->plan.step_flop);
-    json_put_integer(record, "peak_bytes", json_integer_or(json_find(night->evidence, "memory.measured_peak_bytes"), 0));
+    json_put_integer(record, "peak_bytes",
+                     json_integer_or(json_find(night->evidence, "memory.measured_peak_bytes"), 0));
     json_put(record, "seconds", json_copy_deep(night->seconds));
     json_put_number(record, "cost_per_sample", ratio(train_seconds, samples));
     json_put_text(record, "cost_unit", "device second");
@@ -97,11 +103,13 @@ static bool append(Night *night, TelemetryKind kind, Json *row, Error *error)
 
 bool night_spool_start(Night *night, Error *error)
 {
-    night->spool = spool_open(night->options->home, night->run, night->version, config_integer(night->config, "telemetry.rows"), error);
+    night->spool = spool_open(night->options->home, night->run, night->version,
+                              config_integer(night->config, "telemetry.rows"), error);
     return night->spool != NULL;
 }
 
-static bool spool_array(Night *night, TelemetryKind kind, const Json *array, const char *rename_from, const char *rename_to, Error *error)
+static bool spool_array(Night *night, TelemetryKind kind, const Json *array, const char *rename_from,
+                        const char *rename_to, Error *error)
 {
     for (size_t i = 0; i < json_count(array); i++) {
         Json *row = json_copy_deep(json_at(array, i));
@@ -115,7 +123,8 @@ static bool spool_array(Night *night, TelemetryKind kind, const Json *array, con
     return true;
 }
 
-static Json *metric_row(const char *model, const char *column, const char *value, const char *metric, double figure, int64_t rows)
+static Json *metric_row(const char *model, const char *column, const char *value, const char *metric,
+                        double figure, int64_t rows)
 {
     Json *row = json_make_object();
     json_put_text(row, "model", model);
@@ -138,14 +147,19 @@ static bool spool_metrics(Night *night, const Json *quality, Error *error)
         for (size_t k = 0; k < json_count(model); k++) {
             const char *metric = json_key_at(model, k);
             if (json_is_number(json_get(model, metric)) &&
-                !append(night, TELEMETRY_METRIC, metric_row(name, "", "", metric, json_number_or(json_get(model, metric), (double)NAN), rows), error))
+                !append(night, TELEMETRY_METRIC,
+                        metric_row(name, "", "", metric, json_number_or(json_get(model, metric), (double)NAN),
+                                   rows),
+                        error))
                 return false;
         }
     }
     for (size_t i = 0; i < json_count(slices); i++) {
         const Json *slice = json_at(slices, i);
-        Json *row = metric_row("candidate", json_text_or(json_get(slice, "column"), ""), json_text_or(json_get(slice, "value"), ""),
-                               json_text_or(json_get(quality, "metric"), ""), json_number_or(json_get(slice, "candidate"), (double)NAN),
+        Json *row = metric_row("candidate", json_text_or(json_get(slice, "column"), ""),
+                               json_text_or(json_get(slice, "value"), ""),
+                               json_text_or(json_get(quality, "metric"), ""),
+                               json_number_or(json_get(slice, "candidate"), (double)NAN),
                                json_integer_or(json_get(slice, "rows"), 0));
         if (!append(night, TELEMETRY_METRIC, row, error))
             return false;
@@ -170,8 +184,10 @@ bool night_spool_evidence(Night *night, Error *error)
     if (!append(night, TELEMETRY_RUN, night_run_record(night), error) ||
         !spool_array(night, TELEMETRY_STAGE, json_get(evidence, "stages"), "name", "stage", error) ||
         !spool_array(night, TELEMETRY_INPUT, json_find(evidence, "input.columns"), NULL, NULL, error) ||
-        !spool_array(night, TELEMETRY_MEMORY, json_find(evidence, "memory.accounts"), "name", "account", error) ||
-        !spool_array(night, TELEMETRY_PREDICTION, json_find(evidence, "prediction.bins"), NULL, NULL, error) ||
+        !spool_array(night, TELEMETRY_MEMORY, json_find(evidence, "memory.accounts"), "name", "account",
+                     error) ||
+        !spool_array(night, TELEMETRY_PREDICTION, json_find(evidence, "prediction.bins"), NULL, NULL,
+                     error) ||
         !spool_metrics(night, json_get(evidence, "quality"), error))
         return false;
     for (size_t i = 0; i < json_count(checks); i++) {
@@ -183,7 +199,9 @@ bool night_spool_evidence(Night *night, Error *error)
 
 bool night_spool_verdict(Night *night, Error *error)
 {
-    static const char *const keys[] = {"slot", "outcome", "reason", "decided_by", "policy_digest", "evidence_digest", "started", "ended", "deadline"};
+    static const char *const keys[] = {"slot",       "outcome",       "reason",
+                                       "decided_by", "policy_digest", "evidence_digest",
+                                       "started",    "ended",         "deadline"};
     Json *row = json_make_object();
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         json_put(row, keys[i], json_copy_deep(json_get(night->verdict, keys[i])));
@@ -192,7 +210,8 @@ bool night_spool_verdict(Night *night, Error *error)
     const Json *checks = json_get(night->judgement, "checks");
     for (size_t i = 0; i < json_count(checks); i++) {   // the late ones; the early ones are there already
         const GateCheck *check = gate_find_check(json_text_or(json_get(json_at(checks, i), "name"), ""));
-        if (check != NULL && check->late && !append(night, TELEMETRY_CHECK, check_row(json_at(checks, i)), error))
+        if (check != NULL && check->late &&
+            !append(night, TELEMETRY_CHECK, check_row(json_at(checks, i)), error))
             return false;
     }
     return true;

@@ -1,7 +1,8 @@
 // steps - the twelve steps of a night in one table, and the loop that runs, times and logs them.
 //
-// Steps 5 to 8 run in one child process that the parent outlives. Whatever a step answers, a night that got the lock
-// ends in a verdict: a failed step is the outcome "failed", which leaves the slot open for another try.
+// Steps 5 to 8 run in one child process that the parent outlives. Whatever a step answers, a night that got
+// the lock ends in a verdict: a failed step is the outcome "failed", which leaves the slot open for another
+// try.
 #include "night_internal.h"
 
 #include <signal.h>
@@ -29,8 +30,8 @@ static const NightStep steps[NIGHT_STEPS] = {
 };
 enum { STEP_JUDGE = 8, STEP_BUNDLE = 9, STEP_NOTIFY = 11 };
 
-const char *const night_step_names[] = {"lock", "identify", "plan", "profile", "rehearse", "parity",
-                                        "train", "evaluate", "judge", "bundle", "decide", "notify"};
+const char *const night_step_names[] = {"lock",  "identify", "plan",  "profile", "rehearse", "parity",
+                                        "train", "evaluate", "judge", "bundle",  "decide",   "notify"};
 const size_t night_step_count = NIGHT_STEPS;
 
 static volatile sig_atomic_t interrupted;
@@ -54,12 +55,13 @@ void night_watch_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-// An error of any step, as an outcome. The records disagreeing is the owner's; everything else may be tried again.
+// An error of any step, as an outcome. The records disagreeing is the owner's; everything else may be tried
+// again.
 static void end_with_error(Night *night, const char *step, const Error *error)
 {
     char reason[sizeof night->reason];
-    if (!text_print(reason, sizeof reason, "step '%s' failed: %s%s%s", step, error->message, error->hint[0] ? "; " : "",
-                    error->hint))
+    if (!text_print(reason, sizeof reason, "step '%s' failed: %s%s%s", step, error->message,
+                    error->hint[0] ? "; " : "", error->hint))
         reason[sizeof reason - 1] = '\0';
     bool inconsistent = error->kind == ERROR_INCONSISTENT;
     int code = error->kind == ERROR_CONFLICT ? error_exit_code(ERROR_BUSY) : error_exit_code(error->kind);
@@ -69,12 +71,17 @@ static void end_with_error(Night *night, const char *step, const Error *error)
 static size_t next_step(StepEnd end, size_t now)
 {
     switch (end) {
-    case STEP_TO_JUDGE: return STEP_JUDGE;
-    case STEP_TO_SHIP: return STEP_BUNDLE;
-    case STEP_TO_NOTIFY: return STEP_NOTIFY;
-    case STEP_DONE: return NIGHT_STEPS;
+    case STEP_TO_JUDGE:
+        return STEP_JUDGE;
+    case STEP_TO_SHIP:
+        return STEP_BUNDLE;
+    case STEP_TO_NOTIFY:
+        return STEP_NOTIFY;
+    case STEP_DONE:
+        return NIGHT_STEPS;
     case STEP_GO_ON:
-    case STEP_FAILED: break;
+    case STEP_FAILED:
+        break;
     }
     size_t next = now + 1;
     while (next < NIGHT_STEPS && steps[next].run == NULL)
@@ -88,7 +95,8 @@ static void note_step(Night *night, const char *name, int64_t begun_mono_ns, Ste
     if (json_get(night->seconds, name) == NULL)   // the child's steps report their own
         json_put_number(night->seconds, name, seconds);
     log_event(night->log, end == STEP_FAILED ? LOG_ERROR : LOG_INFO, "night.step", name,
-              LOG_FIELD_REAL("seconds", seconds), LOG_FIELD_TEXT("end", end == STEP_FAILED ? "failed" : "done"));
+              LOG_FIELD_REAL("seconds", seconds),
+              LOG_FIELD_TEXT("end", end == STEP_FAILED ? "failed" : "done"));
     Error ignored = ERROR_INIT;
     if (night->spool != NULL) {
         OWNED(Json, json_free) *row = json_make_object();
@@ -107,7 +115,8 @@ static bool run_steps(Night *night, Error *error)
 {
     for (size_t i = 0; i < NIGHT_STEPS;) {
         if (i < STEP_NOTIFY && night_interrupted()) {
-            night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL, "stopped by a signal; the slot stays open");
+            night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL,
+                      "stopped by a signal; the slot stays open");
             i = STEP_NOTIFY;
         }
         int64_t begun = clock_monotonic_ns(night->clock);
@@ -157,7 +166,8 @@ static void night_free(Night *night)
     free(night);
 }
 
-bool night_run(const Config *config, const NightOptions *options, Clock *clock, NightResult *ret_result, Error *error)
+bool night_run(const Config *config, const NightOptions *options, Clock *clock, NightResult *ret_result,
+               Error *error)
 {
     if (!fault_check(error) || !config_check_needed(config, error) || !gate_check_policy(config, error))
         return false;
@@ -167,7 +177,9 @@ bool night_run(const Config *config, const NightOptions *options, Clock *clock, 
     night->config = config;
     night->options = options;
     // Fault builds only: modelled durations, so that a slow day cannot change a test.
-    Clock *modelled = fault_set("clock.model") ? clock_simulated((int64_t)(fault_value("model.night_start", 1764547200) * 1e9)) : NULL;
+    Clock *modelled = fault_set("clock.model")
+                          ? clock_simulated((int64_t)(fault_value("model.night_start", 1764547200) * 1e9))
+                          : NULL;
     night->clock = modelled == NULL ? clock : modelled;
     night->seconds = json_make_object();
     night_watch_signals();

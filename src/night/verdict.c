@@ -4,7 +4,10 @@
 #include <string.h>
 
 // What to type next, and who. One row an outcome; %s is the run.
-static const struct { NightOutcome outcome; const char *who, *command; } next_steps[] = {
+static const struct {
+    NightOutcome outcome;
+    const char *who, *command;
+} next_steps[] = {
     {NIGHT_PROMOTED, "nobody", "fedgate history"},
     {NIGHT_PASSED, "ML engineer", "fedgate run"},
     {NIGHT_REFUSED, "ML engineer", "fedgate verdict %s --format json"},
@@ -101,6 +104,7 @@ Json *night_verdict(Night *night)
         json_put_text(verdict, "head_digest", hex);   // a copy of the chain's end outside home and database
     }
     if (night->registry != NULL)
-        json_put_bool(verdict, "duty_separated", registry_duty_separated(night->registry, config_text(night->config, "owner")));
+        json_put_bool(verdict, "duty_separated",
+                      registry_duty_separated(night->registry, config_text(night->config, "owner")));
     return verdict;
 }

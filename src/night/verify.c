@@ -1,4 +1,5 @@
-// verify - `fedgate verify`: re-hash releases and walk the decision chain, in the home and in the database's copy.
+// verify - `fedgate verify`: re-hash releases and walk the decision chain, in the home and in the database's
+// copy.
 #include "night_internal.h"
 
 #include <stdlib.h>
@@ -16,13 +17,15 @@ static void verify_release(Verification *v, const char *version)
     char name[FILE_PATH_SIZE], directory[FILE_PATH_SIZE];
     ReleaseCheck check = {0};
     Error failed = ERROR_INIT;
-    if (text_print(name, sizeof name, "releases/%s", version) && file_join(directory, v->home, name, &failed) &&
-        release_verify(directory, &check, &failed)) {
-        text_add_format(v->report, "ok    release %s: %zu files, %llu bytes\n", version, check.files, (unsigned long long)check.bytes);
+    if (text_print(name, sizeof name, "releases/%s", version) &&
+        file_join(directory, v->home, name, &failed) && release_verify(directory, &check, &failed)) {
+        text_add_format(v->report, "ok    release %s: %zu files, %llu bytes\n", version, check.files,
+                        (unsigned long long)check.bytes);
         return;
     }
     v->bad = true;
-    text_add_format(v->report, "BAD   release %s: %s\n", version, check.problem[0] != '\0' ? check.problem : failed.message);
+    text_add_format(v->report, "BAD   release %s: %s\n", version,
+                    check.problem[0] != '\0' ? check.problem : failed.message);
 }
 
 static void verify_releases(Verification *v, const PointerRecord *records, size_t count)
@@ -36,7 +39,8 @@ static void verify_releases(Verification *v, const PointerRecord *records, size_
     }
 }
 
-// Both sides must tell the same story, record by record; a database that lacks the newest is behind, which shipping mends.
+// Both sides must tell the same story, record by record; a database that lacks the newest is behind, which
+// shipping mends.
 static void compare_copies(Verification *v, const Json *copies, const PointerRecord *records, size_t count)
 {
     size_t copied = json_count(copies);
@@ -48,15 +52,18 @@ static void compare_copies(Verification *v, const Json *copies, const PointerRec
         if (i < count && strcmp(hex, json_text_or(json_get(copy, "record_digest"), "")) == 0)
             continue;
         v->bad = true;
-        text_add_format(v->report, "BAD   database copy: record %lld differs from the home: %s there, %s here\n",
-                        (long long)json_integer_or(json_get(copy, "seq"), (int64_t)i + 1),
-                        json_text_or(json_get(copy, "record_digest"), "nothing"), i < count ? hex : "nothing");
+        text_add_format(
+            v->report, "BAD   database copy: record %lld differs from the home: %s there, %s here\n",
+            (long long)json_integer_or(json_get(copy, "seq"), (int64_t)i + 1),
+            json_text_or(json_get(copy, "record_digest"), "nothing"), i < count ? hex : "nothing");
         return;
     }
-    text_add_format(v->report, "%s database copy: %zu of %zu records, all the same\n", copied == count ? "ok   " : "note ", copied, count);
+    text_add_format(v->report, "%s database copy: %zu of %zu records, all the same\n",
+                    copied == count ? "ok   " : "note ", copied, count);
 }
 
-static void verify_database(Verification *v, const Config *config, Clock *clock, const PointerRecord *records, size_t count)
+static void verify_database(Verification *v, const Config *config, Clock *clock, const PointerRecord *records,
+                            size_t count)
 {
     Error failed = ERROR_INIT;
     Json *copies = NULL;
@@ -69,7 +76,8 @@ static void verify_database(Verification *v, const Config *config, Clock *clock,
     telemetry_close(telemetry);
 }
 
-static bool verify_all(Verification *v, const Config *config_or_null, const char *version_or_null, Clock *clock, Error *error)
+static bool verify_all(Verification *v, const Config *config_or_null, const char *version_or_null,
+                       Clock *clock, Error *error)
 {
     PointerRecord *records = NULL;
     size_t count = 0;
@@ -85,9 +93,11 @@ static bool verify_all(Verification *v, const Config *config_or_null, const char
             verify_releases(v, records, count);
         PointerRecord current;
         bool any = false;
-        if (!registry_current(v->registry, &any, &current, &broken) || (count > 0 && (!any || current.seq != records[count - 1].seq))) {
+        if (!registry_current(v->registry, &any, &current, &broken) ||
+            (count > 0 && (!any || current.seq != records[count - 1].seq))) {
             v->bad = true;
-            text_add_format(v->report, "BAD   current: %s\n", broken.message[0] != '\0' ? broken.message : "does not name the newest record");
+            text_add_format(v->report, "BAD   current: %s\n",
+                            broken.message[0] != '\0' ? broken.message : "does not name the newest record");
         }
         if (config_or_null != NULL)
             verify_database(v, config_or_null, clock, records, count);
@@ -99,8 +109,8 @@ static bool verify_all(Verification *v, const Config *config_or_null, const char
     return true;
 }
 
-bool night_verify(const Config *config_or_null, const char *home, const char *version_or_null, Clock *clock, Text *ret_report,
-                  int *ret_exit_code, Error *error)
+bool night_verify(const Config *config_or_null, const char *home, const char *version_or_null, Clock *clock,
+                  Text *ret_report, int *ret_exit_code, Error *error)
 {
     OWNED(Registry, registry_close) *registry = registry_open(home, clock, error);
     if (registry == NULL)

@@ -1,7 +1,9 @@
-// nights_test - whole nights through the program: promote, refuse by each judge, revert, roll back, resume, stand aside.
+// nights_test - whole nights through the program: promote, refuse by each judge, revert, roll back, resume,
+// stand aside.
 //
-// The program is the fault build. Durations are modelled on the simulated clock, so that a slow day cannot change an
-// outcome; training, sealing, PostgreSQL and the pointer are real. Every refusal is one planted fault.
+// The program is the fault build. Durations are modelled on the simulated clock, so that a slow day cannot
+// change an outcome; training, sealing, PostgreSQL and the pointer are real. Every refusal is one planted
+// fault.
 #include <fedgate/file.h>
 #include <fedgate/json.h>
 #include <fedgate/process.h>
@@ -13,7 +15,7 @@
 
 #include "support.h"
 
-static char *folder;         // one home per test, below it
+static char *folder;   // one home per test, below it
 static char home[512];
 
 static const char *source(const char *path)
@@ -96,10 +98,12 @@ static const char *tail(const Text *text)
 static void expect(const SupportRun *run, int code, const char *outcome, const char *decided_by)
 {
     Json *verdict = read_home("last-verdict.json");
-    const char *seen = json_text_or(json_get(verdict, "outcome"), "?"), *by = json_text_or(json_get(verdict, "decided_by"), "");
+    const char *seen = json_text_or(json_get(verdict, "outcome"), "?"),
+               *by = json_text_or(json_get(verdict, "decided_by"), "");
     ck_assert_msg(run->exit_code == code && strcmp(seen, outcome) == 0 && strcmp(by, decided_by) == 0,
-                  "code %d (expected %d), outcome %s (%s), decided by '%s' (%s): %s\n%s", run->exit_code, code, seen, outcome, by,
-                  decided_by, json_text_or(json_get(verdict, "reason"), ""), tail(&run->errors));
+                  "code %d (expected %d), outcome %s (%s), decided by '%s' (%s): %s\n%s", run->exit_code,
+                  code, seen, outcome, by, decided_by, json_text_or(json_get(verdict, "reason"), ""),
+                  tail(&run->errors));
     json_free(verdict);
 }
 
@@ -167,7 +171,8 @@ START_TEST(test_quiet_is_silent_when_promoted)
     SupportRun run;
     FEDGATE(&run, MODEL, "run", "--quiet");
     expect(&run, 0, "promoted", "");
-    ck_assert_msg(run.output.length == 0 && run.errors.length == 0, "printed: %s%s", text_string(&run.output), text_string(&run.errors));
+    ck_assert_msg(run.output.length == 0 && run.errors.length == 0, "printed: %s%s", text_string(&run.output),
+                  text_string(&run.errors));
     support_run_done(&run);
     end();
 }
@@ -175,7 +180,10 @@ END_TEST
 
 // -- refused by each judge, each by its planted fault
 
-static const struct { const char *faults, *set, *decided_by; int code; } refusals[] = {
+static const struct {
+    const char *faults, *set, *decided_by;
+    int code;
+} refusals[] = {
     {MODEL ",copy.serial=1,model.copy_ns=400000", "train.patience=4", "overlap", 10},
     {MODEL ",copy.pageable=1", "train.patience=4", "overlap", 10},
     {MODEL ",model.load_ns=3000000", "train.patience=4", "overlap", 10},   // no data: the device is idle, too
@@ -190,9 +198,9 @@ static const struct { const char *faults, *set, *decided_by; int code; } refusal
     {MODEL ",quality.copy_baseline=1", "train.patience=4", "quality", 10},
     {MODEL ",input.drop_column=1", "train.patience=4", "input", 10},
     {MODEL, "device.memory=1MB", "memory", 10},
-    {MODEL, "window.length=50ms", "window", 10},                     // missed during: the forecast stops it
+    {MODEL, "window.length=50ms", "window", 10},   // missed during: the forecast stops it
     {MODEL, "input.missing=0.0001", "input", 10},
-    {MODEL ",train.nan_step=3", "train.patience=4", "", 0},          // see the loop body: anything but a promotion
+    {MODEL ",train.nan_step=3", "train.patience=4", "", 0},   // see the loop body: anything but a promotion
     {MODEL ",selftest.pass=1", "train.patience=4", "", 0},
 };
 
@@ -326,7 +334,8 @@ START_TEST(test_without_a_database_the_slot_waits_and_resumes_at_shipping)
     FEDGATE(&run, MODEL, "run");
     expect(&run, 0, "promoted", "");
     Json *after = read_home("last-verdict.json");
-    ck_assert_str_eq(json_text_or(json_get(before, "run"), "a"), json_text_or(json_get(after, "run"), "b"));   // no training again
+    ck_assert_str_eq(json_text_or(json_get(before, "run"), "a"),
+                     json_text_or(json_get(after, "run"), "b"));   // no training again
     expect_live("release");
     json_free(before);
     json_free(after);
@@ -357,14 +366,16 @@ START_TEST(test_a_killed_training_resumes_from_its_checkpoint)
 {
     begin_learnable();
     SupportRun run;
-    FEDGATE(&run, MODEL ",process.kill_step=60", "run", "--set", "train.checkpoint_every=20", "--set", "telemetry.window=20");
+    FEDGATE(&run, MODEL ",process.kill_step=60", "run", "--set", "train.checkpoint_every=20", "--set",
+            "telemetry.window=20");
     expect(&run, 69, "failed", "");
     support_run_done(&run);
     FEDGATE(&run, MODEL, "run", "--set", "train.checkpoint_every=20", "--set", "telemetry.window=20");
     expect(&run, 0, "promoted", "");
     Json *verdict = read_home("last-verdict.json");
     char name[256];
-    ck_assert(text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
+    ck_assert(
+        text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
     Json *evidence = read_home(name);
     ck_assert_int_ge(json_integer_or(json_get(evidence, "resumed_from_step"), 0), 20);
     json_free(evidence);
@@ -417,7 +428,8 @@ START_TEST(test_judging_stored_evidence_again_gives_the_same_bytes)
     support_run_done(&run);
     Json *verdict = read_home("last-verdict.json");
     char path[1024];
-    ck_assert(text_print(path, sizeof path, "%s/runs/%s/evidence.json", home, json_text_or(json_get(verdict, "run"), "")));
+    ck_assert(text_print(path, sizeof path, "%s/runs/%s/evidence.json", home,
+                         json_text_or(json_get(verdict, "run"), "")));
     FEDGATE(&first, "", "judge", path, "--format", "json");
     FEDGATE(&second, "", "judge", path, "--format", "json");
     ck_assert_msg(first.exit_code == 0, "%s%s", text_string(&first.output), text_string(&first.errors));
@@ -434,7 +446,8 @@ START_TEST(test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes
     begin_learnable();
     SupportRun run;
     FEDGATE(&run, "", "run");
-    ck_assert_msg(run.exit_code == 0 || run.exit_code == 10 || run.exit_code == 11, "%d: %s", run.exit_code, text_string(&run.errors));
+    ck_assert_msg(run.exit_code == 0 || run.exit_code == 10 || run.exit_code == 11, "%d: %s", run.exit_code,
+                  text_string(&run.errors));
     Json *verdict = read_home("last-verdict.json");
     const Json *checks = json_get(verdict, "checks");
     ck_assert_uint_eq(json_count(checks), 11);
@@ -458,7 +471,8 @@ static Suite *suite(void)
     tcase_set_timeout(nights, 300);
     tcase_add_test(nights, test_a_good_first_night_is_promoted_and_judged_once);
     tcase_add_test(nights, test_quiet_is_silent_when_promoted);
-    tcase_add_loop_test(nights, test_a_planted_fault_is_refused_by_its_judge, 0, (int)(sizeof refusals / sizeof refusals[0]));
+    tcase_add_loop_test(nights, test_a_planted_fault_is_refused_by_its_judge, 0,
+                        (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_test(nights, test_the_fed_loader_passes_overlap_and_fed_and_quality_refuses_noise);
     tcase_add_test(nights, test_a_corrupted_live_release_is_reverted_to_the_last_known_good);
     tcase_add_test(nights, test_a_rollback_is_not_undone_by_the_next_night);

@@ -1,7 +1,9 @@
-// real_data_test - whole nights on the four real data sets, when the folder of data is there; else said and passed over.
+// real_data_test - whole nights on the four real data sets, when the folder of data is there; else said and
+// passed over.
 //
-// The folder is FEDGATE_REAL_DATA, or ../shared/data beside the source tree. Durations are modelled; training, metrics and verdicts are
-// real. The bands are those of one seed; the three-seed means are printed by tests/bench/datasets.
+// The folder is FEDGATE_REAL_DATA, or ../shared/data beside the source tree. Durations are modelled;
+// training, metrics and verdicts are real. The bands are those of one seed; the three-seed means are printed
+// by tests/bench/datasets.
 #include <fedgate/file.h>
 #include <fedgate/json.h>
 #include <stdio.h>
@@ -44,7 +46,8 @@ START_TEST(test_a_real_data_set_ends_as_its_truth_demands)
     char *folder = support_folder_new(), home[512], config[1024], set[1024], path[1024];
     ck_assert_int_eq(chmod(folder, 0755), 0);
     ck_assert(text_print(home, sizeof home, "%s/home", folder));
-    ck_assert(text_print(config, sizeof config, "%s/fixtures/configs/%s.yaml", FEDGATE_SOURCE_DIR, night->config));
+    ck_assert(
+        text_print(config, sizeof config, "%s/fixtures/configs/%s.yaml", FEDGATE_SOURCE_DIR, night->config));
     ck_assert(text_print(set, sizeof set, "data.directory=%s/%s", data, night->folder));
     SupportRun run;
     SUPPORT_RUN(&run, "init", "--home", home, "--config", config);
@@ -57,10 +60,13 @@ START_TEST(test_a_real_data_set_ends_as_its_truth_demands)
     ck_assert(text_print(path, sizeof path, "%s/last-verdict.json", home));
     Json *verdict = json_read_file(path, 10000000, &error);
     ck_assert_str_eq(json_text_or(json_get(verdict, "decided_by"), ""), night->decided_by);
-    ck_assert(text_print(path, sizeof path, "%s/runs/%s/evidence.json", home, json_text_or(json_get(verdict, "run"), "")));
+    ck_assert(text_print(path, sizeof path, "%s/runs/%s/evidence.json", home,
+                         json_text_or(json_get(verdict, "run"), "")));
     Json *evidence = json_read_file(path, 64000000, &error);
-    double value = json_number_or(json_get(json_find(evidence, "quality.models.candidate"), night->metric), 0);
-    ck_assert_msg(value >= night->least && value <= night->most, "%s %s is %g", night->config, night->metric, value);
+    double value =
+        json_number_or(json_get(json_find(evidence, "quality.models.candidate"), night->metric), 0);
+    ck_assert_msg(value >= night->least && value <= night->most, "%s %s is %g", night->config, night->metric,
+                  value);
     json_free(evidence);
     json_free(verdict);
     support_run_done(&run);
@@ -73,7 +79,8 @@ int main(void)
     Suite *suite = suite_create("real data");
     TCase *all = tcase_create("nights");
     tcase_set_timeout(all, 600);
-    tcase_add_loop_test(all, test_a_real_data_set_ends_as_its_truth_demands, 0, (int)(sizeof nights / sizeof nights[0]));
+    tcase_add_loop_test(all, test_a_real_data_set_ends_as_its_truth_demands, 0,
+                        (int)(sizeof nights / sizeof nights[0]));
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
