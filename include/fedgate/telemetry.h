@@ -1,8 +1,8 @@
 // telemetry.h - the spool (always the first writer) and PostgreSQL (a mirror): the only libpq.
 //
 // Spool: one append-only file per run, framed and checksummed {length, run, seq, version, kind, payload JSON,
-// CRC32C}, synced at least once a second and before any decision. The shipper loads it with COPY, the position
-// row in the same transaction, ON CONFLICT DO NOTHING where rows may be there: exactly once, also when the
+// CRC32C}, synced at least once a second and before any decision. The shipper loads it with COPY, the
+// position row in the same transaction, ON CONFLICT DO NOTHING where rows may be there: exactly once, also when the
 // link is cut inside COMMIT. Every row carries version and run. A torn tail is cut at the first bad frame and
 // counted. Rows over telemetry.rows are thinned and counted, never a gate metric.
 #ifndef FEDGATE_TELEMETRY_H
