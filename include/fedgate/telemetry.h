@@ -2,9 +2,9 @@
 //
 // Spool: one append-only file per run, framed and checksummed {length, run, seq, version, kind, payload JSON,
 // CRC32C}, synced at least once a second and before any decision. The shipper loads it with COPY, the
-// position row in the same transaction, ON CONFLICT DO NOTHING where rows may be there: exactly once, also when the
-// link is cut inside COMMIT. Every row carries version and run. A torn tail is cut at the first bad frame and
-// counted. Rows over telemetry.rows are thinned and counted, never a gate metric.
+// position row in the same transaction, ON CONFLICT DO NOTHING where rows may be there: exactly once, also
+// when the link is cut inside COMMIT. Every row carries version and run. A torn tail is cut at the first bad
+// frame and counted. Rows over telemetry.rows are thinned and counted, never a gate metric.
 #ifndef FEDGATE_TELEMETRY_H
 #define FEDGATE_TELEMETRY_H
 
