@@ -14,8 +14,12 @@ void night_connect(Night *night)
         night->telemetry != NULL &&
         telemetry_check_schema(night->telemetry, night->options->migrations, &failed) &&
         telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed);
-    if (ready)
+    int64_t rows = 0;
+    if (ready) {   // what an outage left in the spool of earlier runs
+        if (!telemetry_ship_all(night->telemetry, night->options->home, &rows, &failed))
+            log_event(night->log, LOG_WARN, "telemetry.ship", failed.message);
         return;
+    }
     if (!text_copy(night->telemetry_problem, sizeof night->telemetry_problem, failed.message))
         night->telemetry_problem[0] = '?';
     night->telemetry_error = failed;
@@ -205,12 +209,13 @@ bool night_spool_verdict(Night *night, Error *error)
     Json *row = json_make_object();
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         json_put(row, keys[i], json_copy_deep(json_get(night->verdict, keys[i])));
-    if (!append(night, TELEMETRY_VERDICT, row, error))
+    if (!append(night, TELEMETRY_VERDICT, row, error) ||
+        !append(night, TELEMETRY_RUN, night_run_record(night), error))   // with outcome and end; the last one counts
         return false;
     const Json *checks = json_get(night->judgement, "checks");
     for (size_t i = 0; i < json_count(checks); i++) {   // the late ones; the early ones are there already
         const GateCheck *check = gate_find_check(json_text_or(json_get(json_at(checks, i), "name"), ""));
-        if (check != NULL && check->late &&
+        if (check != NULL && (check->late || check->judge_late != NULL) &&
             !append(night, TELEMETRY_CHECK, check_row(json_at(checks, i)), error))
             return false;
     }
