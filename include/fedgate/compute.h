@@ -1,9 +1,10 @@
 // compute.h - one device behind a facade: memory in accounts, two streams, events, operations, a trace.
 //
-// The cpu back end is the reference, always linked: compute operations run in the caller's thread (helped by compute
-// threads; same bits for any number), copies run in order on a staging thread. Pointers from device_take are device memory: touch
-// them only through operations and copies. Stream order: operations in the order given; copies in the order given; between the two
-// only events order. Nothing here allocates outside the ledger. Operations cannot fail visibly: device_synchronise reports.
+// The cpu back end is the reference, always linked: compute operations run in the caller's thread (helped by
+// compute threads; same bits for any number), copies run in order on a staging thread. Pointers from
+// device_take are device memory: touch them only through operations and copies. Stream order: operations in
+// the order given; copies in the order given; between the two only events order. Nothing here allocates
+// outside the ledger. Operations cannot fail visibly: device_synchronise reports.
 #ifndef FEDGATE_COMPUTE_H
 #define FEDGATE_COMPUTE_H
 
@@ -16,48 +17,57 @@ typedef struct Device Device;
 typedef struct DeviceEvent DeviceEvent;
 
 typedef struct DeviceInfo {
-    char backend[32], name[128];     // "cpu", "AMD EPYC (SkylakeX)"
-    char libraries[256];             // "openblas 0.3.21 core SkylakeX"
-    char core[32];                   // "SkylakeX": BLAS core type, what the bits depend on
-    char instruction_set[16];        // "avx2": what the BLAS core type really uses; "" unknown
-    char precision[8];               // "fp32"
+    char backend[32], name[128];   // "cpu", "AMD EPYC (SkylakeX)"
+    char libraries[256];   // "openblas 0.3.21 core SkylakeX"
+    char core[32];   // "SkylakeX": BLAS core type, what the bits depend on
+    char instruction_set[16];   // "avx2": what the BLAS core type really uses; "" unknown
+    char precision[8];   // "fp32"
     int cores, threads;
-    int64_t memory_bytes;            // of the machine or card
-    int64_t context_bytes;           // taken by driver and libraries; 0 on cpu
+    int64_t memory_bytes;   // of the machine or card
+    int64_t context_bytes;   // taken by driver and libraries; 0 on cpu
 } DeviceInfo;
 
-// The environment decides which kernels OpenBLAS takes when it is loaded, before main. Sets the variables that pin them; true when
-// something changed: the program must then execute itself again before its results can be those of this machine class.
+// The environment decides which kernels OpenBLAS takes when it is loaded, before main. Sets the variables
+// that pin them; true when something changed: the program must then execute itself again before its results
+// can be those of this machine class.
 WARN_UNUSED bool device_pin_environment(void);
 
-// -- make. backend "cpu". threads 0: by core count. Three answers with a reason: ERROR_UNAVAILABLE absent, ERROR_CONFIG refused (wrong
-// contract), ERROR_DEVICE unsupported here.
+// -- make. backend "cpu". threads 0: by core count. Three answers with a reason: ERROR_UNAVAILABLE absent,
+// ERROR_CONFIG refused (wrong contract), ERROR_DEVICE unsupported here.
 WARN_UNUSED Device *device_open(const char *backend, int threads, Clock *clock, Ledger *ledger, Error *error);
-WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger, Error *error);
+WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock,
+                                        Ledger *ledger, Error *error);
 void device_close(Device *device);   // waits for the streams; NULL allowed
 OWNED_RELEASE(Device, device_close)
 const DeviceInfo *device_info(const Device *device);
 
-// -- memory, charged to the named account; zeroed. device: LEDGER_DEVICE; pinned: LEDGER_PINNED, host-visible.
+// -- memory, charged to the named account; zeroed. device: LEDGER_DEVICE; pinned: LEDGER_PINNED,
+// host-visible.
 WARN_UNUSED void *device_take(Device *device, const char *account, int64_t bytes, Error *error);
 void device_give(Device *device, const char *account, void *memory, int64_t bytes);   // NULL memory allowed
 WARN_UNUSED void *device_take_pinned(Device *device, const char *account, int64_t bytes, Error *error);
 void device_give_pinned(Device *device, const char *account, void *memory, int64_t bytes);
 
-// -- streams and events. An event records a point of a stream; it may be recorded again. A new event has not passed.
+// -- streams and events. An event records a point of a stream; it may be recorded again. A new event has not
+// passed.
 WARN_UNUSED DeviceEvent *device_event_new(Device *device, Error *error);
 void device_event_free(DeviceEvent *event);   // NULL allowed
-void device_record_compute(Device *device, DeviceEvent *event);   // everything given to the compute stream so far
+void device_record_compute(Device *device,
+                           DeviceEvent *event);   // everything given to the compute stream so far
 bool device_event_done(const DeviceEvent *event);
-WARN_UNUSED bool device_event_wait(DeviceEvent *event, int64_t timeout_ns, Error *error);   // host waits; ERROR_DEVICE on timeout
+WARN_UNUSED bool device_event_wait(DeviceEvent *event, int64_t timeout_ns,
+                                   Error *error);   // host waits; ERROR_DEVICE on timeout
 
-// Queues a host-to-device copy on the copy stream: it starts after `after` (may be NULL) has passed and records `done` (may be NULL)
-// when it has ended; queueing makes `done` not passed. `from` must stay untouched until then. step: the training step the batch
-// belongs to. pageable: not pinned memory. Any thread.
-WARN_UNUSED bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable,
-                                DeviceEvent *after, DeviceEvent *done, Error *error);
-WARN_UNUSED bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes, Error *error);   // waits for the compute stream
-WARN_UNUSED bool device_load(Device *device, void *to, const void *from_host, int64_t bytes, Error *error);       // synchronous upload outside the loop
+// Queues a host-to-device copy on the copy stream: it starts after `after` (may be NULL) has passed and
+// records `done` (may be NULL) when it has ended; queueing makes `done` not passed. `from` must stay
+// untouched until then. step: the training step the batch belongs to. pageable: not pinned memory. Any
+// thread.
+WARN_UNUSED bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step,
+                                bool pageable, DeviceEvent *after, DeviceEvent *done, Error *error);
+WARN_UNUSED bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes,
+                                 Error *error);   // waits for the compute stream
+WARN_UNUSED bool device_load(Device *device, void *to, const void *from_host, int64_t bytes,
+                             Error *error);   // synchronous upload outside the loop
 WARN_UNUSED bool device_synchronise(Device *device, Error *error);   // both streams
 
 // -- operations on the compute stream; arguments are described in backend_abi.h
@@ -70,12 +80,14 @@ void device_dense_back(Device *device, const FedgateDenseBack *op);
 void device_dropout(Device *device, const FedgateDropout *op);
 void device_loss(Device *device, const FedgateLoss *op);
 void device_score(Device *device, const FedgateScore *op);
-void device_square_sum(Device *device, const float *x, int64_t count, double *ret_sum);   // ret_sum: device memory
+void device_square_sum(Device *device, const float *x, int64_t count,
+                       double *ret_sum);   // ret_sum: device memory
 void device_adam(Device *device, const FedgateAdam *op);
 
-// -- steps and trace. Marks cut step windows on the device. The trace appends spans to a timeline until it is set to NULL.
-void device_mark_step(Device *device, int64_t step);     // compute stream
+// -- steps and trace. Marks cut step windows on the device. The trace appends spans to a timeline until it is
+// set to NULL.
+void device_mark_step(Device *device, int64_t step);   // compute stream
 void device_trace(Device *device, Timeline *timeline);
-int64_t device_now_ns(Device *device);                   // the device's clock, comparable with the host's monotonic clock
+int64_t device_now_ns(Device *device);   // the device's clock, comparable with the host's monotonic clock
 
 #endif

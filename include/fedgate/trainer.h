@@ -1,8 +1,10 @@
-// trainer.h - the built-in tabular model and its baselines: train, resume, replay, predict; FP32, deterministic.
+// trainer.h - the built-in tabular model and its baselines: train, resume, replay, predict; FP32,
+// deterministic.
 //
-// Model: embeddings (unknown slot 0) beside numeric inputs -> hidden layers with ReLU -> one output (binary logit, regression) or k logits.
-// AdamW with warm-up and cosine, gradient accumulation, early stop on validation loss, best weights kept. The same configuration,
-// data and seed give the same bits for any number of threads, workers, prefetch, restarts. Evidence sections follow evidence.h.
+// Model: embeddings (unknown slot 0) beside numeric inputs -> hidden layers with ReLU -> one output (binary
+// logit, regression) or k logits. AdamW with warm-up and cosine, gradient accumulation, early stop on
+// validation loss, best weights kept. The same configuration, data and seed give the same bits for any number
+// of threads, workers, prefetch, restarts. Evidence sections follow evidence.h.
 #ifndef FEDGATE_TRAINER_H
 #define FEDGATE_TRAINER_H
 
@@ -12,36 +14,46 @@
 
 // -- model: weights in host memory, as sealed in a release (model.safetensors, model.json)
 typedef struct Model Model;
-WARN_UNUSED bool model_save(const Model *model, const char *directory, Error *error);   // writes model.safetensors and model.json, O_EXCL; same bits -> same bytes
+WARN_UNUSED bool
+model_save(const Model *model, const char *directory,
+           Error *error);   // writes model.safetensors and model.json, O_EXCL; same bits -> same bytes
 WARN_UNUSED Model *model_load(const char *directory, Error *error);
 void model_free(Model *model);
 OWNED_RELEASE(Model, model_free)
 void model_digest(const Model *model, Digest *ret_digest);
-// Scores of a table: probability (binary), class probabilities [rows x k], or the value in target units. ret_score [rows x max(1,k)].
-WARN_UNUSED bool model_predict(const Model *model, Device *device, Ledger *ledger, const Table *table, double target_mean, double target_deviation, double *ret_score, Error *error);
+// Scores of a table: probability (binary), class probabilities [rows x k], or the value in target units.
+// ret_score [rows x max(1,k)].
+WARN_UNUSED bool model_predict(const Model *model, Device *device, Ledger *ledger, const Table *table,
+                               double target_mean, double target_deviation, double *ret_score, Error *error);
 
-// -- baselines, same saving and predicting: prior (constant), linear (ridge logistic / softmax / least squares), rule
+// -- baselines, same saving and predicting: prior (constant), linear (ridge logistic / softmax / least
+// squares), rule
 typedef enum BaselineKind { BASELINE_PRIOR, BASELINE_RULE, BASELINE_LINEAR, BASELINE_COUNT } BaselineKind;
 const char *baseline_name(BaselineKind kind);
 bool baseline_find(const char *name, BaselineKind *ret_kind);
 typedef struct Baseline Baseline;
-WARN_UNUSED Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *dataset, const Maps *maps, Ledger *ledger, Error *error);
-WARN_UNUSED bool baseline_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table, double *ret_score, Error *error);
-WARN_UNUSED bool baseline_save(const Baseline *baseline, const char *directory, Error *error);   // baseline.json
+WARN_UNUSED Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *dataset,
+                                   const Maps *maps, Ledger *ledger, Error *error);
+WARN_UNUSED bool baseline_predict(const Baseline *baseline, const Dataset *dataset, Split split,
+                                  const Table *table, double *ret_score, Error *error);
+WARN_UNUSED bool baseline_save(const Baseline *baseline, const char *directory,
+                               Error *error);   // baseline.json
 WARN_UNUSED Baseline *baseline_load(const char *directory, Error *error);
 void baseline_free(Baseline *baseline);
 OWNED_RELEASE(Baseline, baseline_free)
-WARN_UNUSED bool baseline_check_rule(const char *rule, const Config *config, Error *error);   // ERROR_CONFIG with the position
+WARN_UNUSED bool baseline_check_rule(const char *rule, const Config *config,
+                                     Error *error);   // ERROR_CONFIG with the position
 
 // -- trainer
 typedef struct TrainProgress {
     int64_t step, planned_steps, epoch;
-    double train_loss, validation_loss;     // NaN before the first
-    double wait_ratio;                      // of the steps since the last call
-    double hidden_ratio;                    // NaN: the timeline is read when the run has ended
-    double samples_per_second;              // of the same steps, wall
+    double train_loss, validation_loss;   // NaN before the first
+    double wait_ratio;   // of the steps since the last call
+    double hidden_ratio;   // NaN: the timeline is read when the run has ended
+    double samples_per_second;   // of the same steps, wall
     int64_t live_bytes;
-    double block_seconds; int64_t block_steps;   // wall of the steps since the last call
+    double block_seconds;
+    int64_t block_steps;   // wall of the steps since the last call
     int64_t wait_ns, exposed_copy_ns, compute_ns, rest_ns;   // sums of the same steps
     bool epoch_ended;
 } TrainProgress;
@@ -50,27 +62,48 @@ typedef bool (*TrainWatch)(void *context, const TrainProgress *progress);
 
 typedef struct Trainer Trainer;
 typedef struct TrainerSpec {
-    const Config *config; const Dataset *dataset; const Maps *maps; Device *device; Clock *clock; Ledger *ledger;
-    const char *checkpoints;      // folder; created; the newest good checkpoint in it is resumed
-    int64_t microbatch;           // from the plan
-    TrainWatch watch; void *watch_context;
+    const Config *config;
+    const Dataset *dataset;
+    const Maps *maps;
+    Device *device;
+    Clock *clock;
+    Ledger *ledger;
+    const char *checkpoints;   // folder; created; the newest good checkpoint in it is resumed
+    int64_t microbatch;   // from the plan
+    TrainWatch watch;
+    void *watch_context;
 } TrainerSpec;
-typedef struct TrainShape { int64_t numeric, categorical, outputs; int64_t cardinality[256], embedding[256], hidden[32]; size_t layers; } TrainShape;
-void trainer_shape(const Config *config, const Maps *maps, TrainShape *ret_shape);   // what plan_memory needs (PlanShape)
+typedef struct TrainShape {
+    int64_t numeric, categorical, outputs;
+    int64_t cardinality[256], embedding[256], hidden[32];
+    size_t layers;
+} TrainShape;
+void trainer_shape(const Config *config, const Maps *maps,
+                   TrainShape *ret_shape);   // what plan_memory needs (PlanShape)
 
 WARN_UNUSED Trainer *trainer_open(const TrainerSpec *spec, Error *error);
 void trainer_free(Trainer *trainer);
 OWNED_RELEASE(Trainer, trainer_free)
-// One full cycle with the longest batch, optimizer step, validation and the remainder batch under the budget; state restored after.
-// evidence `memory.rehearsal`. ERROR_MEMORY when it does not fit.
+// One full cycle with the longest batch, optimizer step, validation and the remainder batch under the budget;
+// state restored after. evidence `memory.rehearsal`. ERROR_MEMORY when it does not fit.
 WARN_UNUSED bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error);
-// Behaviour probes that the FP32 arm is FP32 (values TF32 and BF16 would round away, long reductions against float64): evidence `parity`.
+// Behaviour probes that the FP32 arm is FP32 (values TF32 and BF16 would round away, long reductions against
+// float64): evidence `parity`.
 WARN_UNUSED bool trainer_probe_reference(Trainer *trainer, Json *evidence, Error *error);
-typedef struct TrainResult { int64_t steps, planned_steps, epochs, resumed_from; bool stopped_early; double best_validation_loss, train_seconds; int64_t samples; int64_t peak_bytes; } TrainResult;
-// Trains to the end or until the watch says stop. Adds evidence `timeline`, `loop`, `stages`, `limiting_stage`, `plausible.claims`, `plausible.clock`,
-// `memory.live`, `memory.accounts`, `memory.measured_peak_bytes`. The timeline is exported to `trace_path` (may be NULL).
-WARN_UNUSED bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result, Json *evidence, Error *error);
-// Replays determinism.steps steps from the start and from a middle checkpoint and compares digests per tensor: evidence `determinism`.
+typedef struct TrainResult {
+    int64_t steps, planned_steps, epochs, resumed_from;
+    bool stopped_early;
+    double best_validation_loss, train_seconds;
+    int64_t samples;
+    int64_t peak_bytes;
+} TrainResult;
+// Trains to the end or until the watch says stop. Adds evidence `timeline`, `loop`, `stages`,
+// `limiting_stage`, `plausible.claims`, `plausible.clock`, `memory.live`, `memory.accounts`,
+// `memory.measured_peak_bytes`. The timeline is exported to `trace_path` (may be NULL).
+WARN_UNUSED bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result,
+                               Json *evidence, Error *error);
+// Replays determinism.steps steps from the start and from a middle checkpoint and compares digests per
+// tensor: evidence `determinism`.
 WARN_UNUSED bool trainer_replay(Trainer *trainer, Json *evidence, Error *error);
 WARN_UNUSED Model *trainer_model(const Trainer *trainer, Error *error);   // best weights, the caller's
 

@@ -40,8 +40,14 @@ static void host_span(void *context, const FedgateSpan *span)
     Timeline *timeline = atomic_load_explicit(&((Device *)context)->timeline, memory_order_acquire);
     if (!timeline)
         return;
-    Span out = {.kind = span_kinds[span->kind], .stream = span->stream, .begin = span->begin, .end = span->end,
-                .launched_ns = span->launched_ns, .step = span->step, .bytes = span->bytes, .pageable = span->pageable,
+    Span out = {.kind = span_kinds[span->kind],
+                .stream = span->stream,
+                .begin = span->begin,
+                .end = span->end,
+                .launched_ns = span->launched_ns,
+                .step = span->step,
+                .bytes = span->bytes,
+                .pageable = span->pageable,
                 .name = span->name};
     timeline_add(timeline, &out);
 }
@@ -61,7 +67,8 @@ static bool describe(Device *device, const FedgateFacts *facts)
            text_copy(info->precision, sizeof info->precision, "fp32");
 }
 
-Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger, Error *error)
+Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger,
+                            Error *error)
 {
     if (!backend_check(backend, error) || !backend_probe(backend, error))
         return NULL;
@@ -71,14 +78,17 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
         return NULL;
     }
     *device = (Device){.backend = backend, .clock = clock, .ledger = ledger};
-    device->host = (FedgateHost){.context = device, .modelled = clock_is_simulated(clock), .now_ns = host_now, .span = host_span};
+    device->host = (FedgateHost){
+        .context = device, .modelled = clock_is_simulated(clock), .now_ns = host_now, .span = host_span};
     char reason[FEDGATE_REASON_SIZE] = "";
     FedgateFacts facts = {0};
     device->handle = backend->open(0, threads, &device->host, &facts, reason);
     if (!device->handle)
-        FAIL(error, ERROR_DEVICE, 0, "could not open device 0 of compute back end '%s': %s", backend->name, reason);
+        FAIL(error, ERROR_DEVICE, 0, "could not open device 0 of compute back end '%s': %s", backend->name,
+             reason);
     else if (!describe(device, &facts))
-        FAIL(error, ERROR_DEVICE, 0, "compute back end '%s' describes its device in too many words", backend->name);
+        FAIL(error, ERROR_DEVICE, 0, "compute back end '%s' describes its device in too many words",
+             backend->name);
     else
         return device;
     device_close(device);
@@ -105,20 +115,22 @@ const DeviceInfo *device_info(const Device *device)
     return &device->info;
 }
 
-static void *take(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, int64_t bytes, Error *error)
+static void *take(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, int64_t bytes,
+                  Error *error)
 {
     if (!ledger_charge(device->ledger, kind, account, bytes, error))
         return NULL;
     void *address = device->backend->take(device->handle, memory, bytes);
     if (!address) {
         ledger_return(device->ledger, kind, account, bytes);
-        FAIL(error, ERROR_MEMORY, 0, "could not take %lld bytes of %s memory for account '%s'", (long long)bytes,
-             ledger_kind_name(kind), account);
+        FAIL(error, ERROR_MEMORY, 0, "could not take %lld bytes of %s memory for account '%s'",
+             (long long)bytes, ledger_kind_name(kind), account);
     }
     return address;
 }
 
-static void give(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, void *address, int64_t bytes)
+static void give(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, void *address,
+                 int64_t bytes)
 {
     if (!address)
         return;
@@ -181,15 +193,21 @@ bool device_event_done(const DeviceEvent *event)
 bool device_event_wait(DeviceEvent *event, int64_t timeout_ns, Error *error)
 {
     return event->backend->event_wait(event->handle, timeout_ns) ||
-           FAIL(error, ERROR_DEVICE, 0, "device event has not passed within the limit of %lld ms", (long long)(timeout_ns / 1000000));
+           FAIL(error, ERROR_DEVICE, 0, "device event has not passed within the limit of %lld ms",
+                (long long)(timeout_ns / 1000000));
 }
 
-bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable, DeviceEvent *after,
-                    DeviceEvent *done, Error *error)
+bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable,
+                    DeviceEvent *after, DeviceEvent *done, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    FedgateCopy copy = {.to = to, .from = from, .bytes = bytes, .step = step, .pageable = pageable || fault_set("copy.pageable"),
-                        .after = after ? after->handle : NULL, .done = done ? done->handle : NULL};
+    FedgateCopy copy = {.to = to,
+                        .from = from,
+                        .bytes = bytes,
+                        .step = step,
+                        .pageable = pageable || fault_set("copy.pageable"),
+                        .after = after ? after->handle : NULL,
+                        .done = done ? done->handle : NULL};
     return device->backend->copy_in(device->handle, &copy, reason) ||
            FAIL(error, ERROR_DEVICE, 0, "could not queue a copy of %lld bytes: %s", (long long)bytes, reason);
 }
@@ -198,20 +216,23 @@ bool device_copy_out(Device *device, void *to_host, const void *from, int64_t by
 {
     char reason[FEDGATE_REASON_SIZE] = "";
     return device->backend->copy_out(device->handle, to_host, from, bytes, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s", (long long)bytes, reason);
+           FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s", (long long)bytes,
+                reason);
 }
 
 bool device_load(Device *device, void *to, const void *from_host, int64_t bytes, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
     return device->backend->load(device->handle, to, from_host, bytes, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not load %lld bytes into the device: %s", (long long)bytes, reason);
+           FAIL(error, ERROR_DEVICE, 0, "could not load %lld bytes into the device: %s", (long long)bytes,
+                reason);
 }
 
 bool device_synchronise(Device *device, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    return device->backend->synchronise(device->handle, reason) || FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
+    return device->backend->synchronise(device->handle, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
 }
 
 void device_mark_step(Device *device, int64_t step)

@@ -5,8 +5,9 @@
 #include <fedgate/backend_abi.h>
 #include <fedgate/error.h>
 
-const FedgateBackend *backend_find(const char *name, Error *error);      // ERROR_UNAVAILABLE: absent
-bool backend_check(const FedgateBackend *backend, Error *error);         // ERROR_CONFIG: refused; runs nothing
-bool backend_probe(const FedgateBackend *backend, Error *error);         // ERROR_DEVICE: unsupported on this machine
+const FedgateBackend *backend_find(const char *name, Error *error);   // ERROR_UNAVAILABLE: absent
+bool backend_check(const FedgateBackend *backend, Error *error);   // ERROR_CONFIG: refused; runs nothing
+bool backend_probe(const FedgateBackend *backend,
+                   Error *error);   // ERROR_DEVICE: unsupported on this machine
 
 #endif

@@ -1,13 +1,14 @@
 // read - a safetensors file into memory, with every claim of its header checked before it is used.
 //
-// The header is read first, capped, and proved against the size of the file before memory for the data is taken. A tensor
-// must begin at a multiple of its element size (writers sort or pad for that), so that it can be used in place.
+// The header is read first, capped, and proved against the size of the file before memory for the data is
+// taken. A tensor must begin at a multiple of its element size (writers sort or pad for that), so that it can
+// be used in place.
 #include <fedgate/tensors.h>
 
-#include <fedgate/file.h>
-#include <fedgate/json.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/file.h>
+#include <fedgate/json.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +31,8 @@ static bool read_offsets(const Json *entry, uint64_t *ret_begin, uint64_t *ret_e
         return FAIL(error, ERROR_DATA, 0, "data_offsets is not a pair of integers");
     int64_t begin = json_integer_or(json_at(offsets, 0), -1), end = json_integer_or(json_at(offsets, 1), -1);
     if (begin < 0 || end < begin)
-        return FAIL(error, ERROR_DATA, 0, "data_offsets %lld to %lld run backwards", (long long)begin, (long long)end);
+        return FAIL(error, ERROR_DATA, 0, "data_offsets %lld to %lld run backwards", (long long)begin,
+                    (long long)end);
     *ret_begin = (uint64_t)begin;
     *ret_end = (uint64_t)end;
     return true;
@@ -63,20 +65,24 @@ static bool read_entry(const Json *entry, const char *name, uint64_t *position, 
         return FAIL(error, ERROR_DATA, 0, "entry is not an object");
     const char *type = json_text_or(json_get(entry, "dtype"), "");
     if (!text_copy(tensor->name, sizeof tensor->name, name))
-        return FAIL(error, ERROR_DATA, 0, "name has %zu bytes, over the limit of %d", strlen(name), TENSOR_NAME_SIZE - 1);
+        return FAIL(error, ERROR_DATA, 0, "name has %zu bytes, over the limit of %d", strlen(name),
+                    TENSOR_NAME_SIZE - 1);
     if (!tensor_type_find(type, &tensor->type))
         return FAIL(error, ERROR_DATA, 0, "unknown dtype '%s'", type);
     if (!read_shape(entry, tensor, error) || !read_offsets(entry, &begin, &end, error))
         return false;
     if (begin > *position)
-        return FAIL(error, ERROR_DATA, 0, "hole of %llu bytes before it", (unsigned long long)(begin - *position));
+        return FAIL(error, ERROR_DATA, 0, "hole of %llu bytes before it",
+                    (unsigned long long)(begin - *position));
     if (begin < *position)
-        return FAIL(error, ERROR_DATA, 0, "overlaps the tensor before it by %llu bytes", (unsigned long long)(*position - begin));
+        return FAIL(error, ERROR_DATA, 0, "overlaps the tensor before it by %llu bytes",
+                    (unsigned long long)(*position - begin));
     if (end - begin != tensor->bytes)
-        return FAIL(error, ERROR_DATA, 0, "%llu bytes of data for a shape of %llu bytes", (unsigned long long)(end - begin),
-                    (unsigned long long)tensor->bytes);
+        return FAIL(error, ERROR_DATA, 0, "%llu bytes of data for a shape of %llu bytes",
+                    (unsigned long long)(end - begin), (unsigned long long)tensor->bytes);
     if (begin % tensor_type_size(tensor->type) != 0)
-        return FAIL(error, ERROR_DATA, 0, "begins at byte %llu, not a multiple of its element size", (unsigned long long)begin);
+        return FAIL(error, ERROR_DATA, 0, "begins at byte %llu, not a multiple of its element size",
+                    (unsigned long long)begin);
     *position = end;
     return true;
 }
@@ -110,29 +116,35 @@ static bool read_header(TensorFile *file, const Json *header, uint64_t data_byte
             return error_prefix(error, "tensor '%s'", name);
     }
     if (position < data_bytes)
-        return FAIL(error, ERROR_DATA, 0, "%llu bytes after the last tensor", (unsigned long long)(data_bytes - position));
+        return FAIL(error, ERROR_DATA, 0, "%llu bytes after the last tensor",
+                    (unsigned long long)(data_bytes - position));
     if (position > data_bytes)
-        return FAIL(error, ERROR_DATA, 0, "file ends %llu bytes before the last tensor", (unsigned long long)(position - data_bytes));
+        return FAIL(error, ERROR_DATA, 0, "file ends %llu bytes before the last tensor",
+                    (unsigned long long)(position - data_bytes));
     return true;
 }
 
-static bool read_length(int fd, uint64_t file_bytes, uint64_t maximum_bytes, uint64_t *ret_length, Error *error)
+static bool read_length(int fd, uint64_t file_bytes, uint64_t maximum_bytes, uint64_t *ret_length,
+                        Error *error)
 {
     uint8_t bytes[TENSOR_LENGTH_BYTES];
     uint64_t length = 0;
     if (file_bytes > maximum_bytes)
-        return FAIL(error, ERROR_DATA, 0, "%llu bytes are over the limit of %llu", (unsigned long long)file_bytes,
-                    (unsigned long long)maximum_bytes);
+        return FAIL(error, ERROR_DATA, 0, "%llu bytes are over the limit of %llu",
+                    (unsigned long long)file_bytes, (unsigned long long)maximum_bytes);
     if (file_bytes < sizeof bytes)
-        return FAIL(error, ERROR_DATA, 0, "%llu bytes are too few for a header length", (unsigned long long)file_bytes);
+        return FAIL(error, ERROR_DATA, 0, "%llu bytes are too few for a header length",
+                    (unsigned long long)file_bytes);
     if (!file_pread_all(fd, bytes, sizeof bytes, 0, error))
         return false;
     for (size_t i = 0; i < sizeof bytes; i++)
         length |= (uint64_t)bytes[i] << (8 * i);
     if (length > TENSOR_HEADER_MAX)
-        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is over the limit of %d", (unsigned long long)length, TENSOR_HEADER_MAX);
+        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is over the limit of %d",
+                    (unsigned long long)length, TENSOR_HEADER_MAX);
     if (length > file_bytes - sizeof bytes)
-        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is longer than the file", (unsigned long long)length);
+        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is longer than the file",
+                    (unsigned long long)length);
     *ret_length = length;
     return true;
 }
@@ -149,7 +161,8 @@ static bool read_open_file(TensorFile *file, int fd, uint64_t maximum_bytes, Err
         return false;
     char *text = malloc((size_t)length + 1);
     if (!text)
-        return FAIL(error, ERROR_MEMORY, 0, "could not take %llu bytes for the header", (unsigned long long)length);
+        return FAIL(error, ERROR_MEMORY, 0, "could not take %llu bytes for the header",
+                    (unsigned long long)length);
     OWNED(Json, json_free) *header = NULL;
     if (file_pread_all(fd, text, (size_t)length, TENSOR_LENGTH_BYTES, error))
         header = json_parse(text, (size_t)length, TENSOR_HEADER_MAX, error);
@@ -206,14 +219,16 @@ const Tensor *tensors_find(const TensorFile *file, const char *name)
     return NULL;
 }
 
-const Tensor *tensors_need(const TensorFile *file, const char *name, TensorType type, int rank, const int64_t *shape, Error *error)
+const Tensor *tensors_need(const TensorFile *file, const char *name, TensorType type, int rank,
+                           const int64_t *shape, Error *error)
 {
     const Tensor *tensor = tensors_find(file, name);
     bool good = true;
     if (!tensor)
         good = FAIL(error, ERROR_DATA, 0, "tensor '%s' is missing", name);
     else if (tensor->type != type)
-        good = FAIL(error, ERROR_DATA, 0, "tensor '%s' has dtype %s, not %s", name, tensor_type_name(tensor->type), tensor_type_name(type));
+        good = FAIL(error, ERROR_DATA, 0, "tensor '%s' has dtype %s, not %s", name,
+                    tensor_type_name(tensor->type), tensor_type_name(type));
     else if (tensor->rank != rank)
         good = FAIL(error, ERROR_DATA, 0, "tensor '%s' has rank %d, not %d", name, tensor->rank, rank);
     for (int i = 0; good && i < rank; i++)

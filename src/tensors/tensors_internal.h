@@ -8,6 +8,7 @@ enum { TENSOR_HEADER_MAX = 1000 * 1000, TENSOR_LENGTH_BYTES = 8 };
 #define TENSOR_METADATA_KEY "__metadata__"
 
 bool tensor_type_find(const char *name, TensorType *ret_type);
-bool tensor_shape_bytes(TensorType type, const int64_t *shape, int rank, uint64_t *ret_bytes);   // false on overflow
+bool tensor_shape_bytes(TensorType type, const int64_t *shape, int rank,
+                        uint64_t *ret_bytes);   // false on overflow
 
 #endif

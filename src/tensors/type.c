@@ -5,15 +5,13 @@
 
 #include "tensors_internal.h"
 
-static const struct { const char *name; size_t bytes; } type_rows[TENSOR_TYPE_COUNT] = {
-    [TENSOR_F32] = {"F32", 4},
-    [TENSOR_F64] = {"F64", 8},
-    [TENSOR_BF16] = {"BF16", 2},
-    [TENSOR_F16] = {"F16", 2},
-    [TENSOR_I32] = {"I32", 4},
-    [TENSOR_I64] = {"I64", 8},
-    [TENSOR_U64] = {"U64", 8},
-    [TENSOR_U8] = {"U8", 1},
+static const struct {
+    const char *name;
+    size_t bytes;
+} type_rows[TENSOR_TYPE_COUNT] = {
+    [TENSOR_F32] = {"F32", 4}, [TENSOR_F64] = {"F64", 8}, [TENSOR_BF16] = {"BF16", 2},
+    [TENSOR_F16] = {"F16", 2}, [TENSOR_I32] = {"I32", 4}, [TENSOR_I64] = {"I64", 8},
+    [TENSOR_U64] = {"U64", 8}, [TENSOR_U8] = {"U8", 1},
 };
 
 size_t tensor_type_size(TensorType type)

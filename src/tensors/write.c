@@ -1,10 +1,11 @@
-// write - a safetensors file from caller's arrays: header padded to 8 bytes, data contiguous in the order given.
+// write - a safetensors file from caller's arrays: header padded to 8 bytes, data contiguous in the order
+// given.
 #include <fedgate/tensors.h>
 
-#include <fedgate/file.h>
-#include <fedgate/json.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/file.h>
+#include <fedgate/json.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,8 +20,8 @@ static bool check_tensors(const Tensor *tensors, size_t count, Error *error)
             return FAIL(error, ERROR_DATA, 0, "cannot write a tensor named '%s'", tensor->name);
         if (tensor->rank < 0 || tensor->rank > TENSOR_RANK ||
             !tensor_shape_bytes(tensor->type, tensor->shape, tensor->rank, &bytes) || bytes != tensor->bytes)
-            return FAIL(error, ERROR_DATA, 0, "shape of tensor '%s' does not give its %llu bytes", tensor->name,
-                        (unsigned long long)tensor->bytes);
+            return FAIL(error, ERROR_DATA, 0, "shape of tensor '%s' does not give its %llu bytes",
+                        tensor->name, (unsigned long long)tensor->bytes);
         for (size_t j = 0; j < i; j++)
             if (strcmp(tensors[j].name, tensor->name) == 0)
                 return FAIL(error, ERROR_DATA, 0, "cannot write two tensors named '%s'", tensor->name);
@@ -41,7 +42,8 @@ static Json *describe_tensor(const Tensor *tensor, uint64_t begin)
     return entry;
 }
 
-static bool build_header(const Tensor *tensors, size_t count, const char *const *metadata, Text *out, Error *error)
+static bool build_header(const Tensor *tensors, size_t count, const char *const *metadata, Text *out,
+                         Error *error)
 {
     OWNED(Json, json_free) *header = json_make_object();
     if (metadata && metadata[0]) {
@@ -66,7 +68,8 @@ static bool write_all(int fd, const Text *header, const Tensor *tensors, size_t 
     uint8_t length[TENSOR_LENGTH_BYTES];
     for (size_t i = 0; i < sizeof length; i++)
         length[i] = (uint8_t)((uint64_t)header->length >> (8 * i));
-    if (!file_write_all(fd, length, sizeof length, error) || !file_write_all(fd, header->data, header->length, error))
+    if (!file_write_all(fd, length, sizeof length, error) ||
+        !file_write_all(fd, header->data, header->length, error))
         return false;
     for (size_t i = 0; i < count; i++)
         if (tensors[i].bytes > 0 && !file_write_all(fd, tensors[i].data, (size_t)tensors[i].bytes, error))
@@ -78,12 +81,14 @@ static bool sync_parent(const char *path, Error *error)
 {
     char parent[FILE_PATH_SIZE];
     const char *slash = strrchr(path, '/');
-    if (!text_print(parent, sizeof parent, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1, slash ? path : "."))
+    if (!text_print(parent, sizeof parent, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1,
+                    slash ? path : "."))
         return FAIL(error, ERROR_USAGE, 0, "path is over the limit of %d bytes", FILE_PATH_SIZE - 1);
     return file_sync_directory(parent, error);
 }
 
-bool tensors_write(const char *path, const Tensor *tensors, size_t count, const char *const *metadata, Error *error)
+bool tensors_write(const char *path, const Tensor *tensors, size_t count, const char *const *metadata,
+                   Error *error)
 {
     SCOPED_TEXT header;
     text_init(&header, TENSOR_HEADER_MAX);
@@ -91,7 +96,8 @@ bool tensors_write(const char *path, const Tensor *tensors, size_t count, const 
         return error_prefix(error, "tensor file '%s'", path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
     if (fd < 0)
-        return FAIL(error, errno == EEXIST ? ERROR_CONFLICT : ERROR_IO, errno, "could not create tensor file '%s'", path);
+        return FAIL(error, errno == EEXIST ? ERROR_CONFLICT : ERROR_IO, errno,
+                    "could not create tensor file '%s'", path);
     bool good = write_all(fd, &header, tensors, count, error);
     if (close(fd) != 0 && good)
         good = FAIL(error, ERROR_IO, errno, "could not close file");

@@ -15,7 +15,8 @@ static bool out_of_memory(Error *error)
 
 // -- prior: the share of each class, or the mean
 
-static bool prior_fit(Baseline *baseline, const Config *config, const Table *table, const Maps *maps, Error *error)
+static bool prior_fit(Baseline *baseline, const Config *config, const Table *table, const Maps *maps,
+                      Error *error)
 {
     (void)config, (void)maps;
     baseline->constant = calloc((size_t)baseline->outputs, sizeof *baseline->constant);
@@ -28,11 +29,13 @@ static bool prior_fit(Baseline *baseline, const Config *config, const Table *tab
     return true;
 }
 
-static bool prior_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table, double *ret_score, Error *error)
+static bool prior_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table,
+                          double *ret_score, Error *error)
 {
     (void)dataset, (void)split, (void)error;
     for (size_t i = 0; i < table->rows; i++)
-        memcpy(ret_score + i * (size_t)baseline->outputs, baseline->constant, (size_t)baseline->outputs * sizeof *ret_score);
+        memcpy(ret_score + i * (size_t)baseline->outputs, baseline->constant,
+               (size_t)baseline->outputs * sizeof *ret_score);
     return true;
 }
 
@@ -76,7 +79,8 @@ static bool rule_read_text(Baseline *baseline, const char *text, Error *error)
     return baseline->rule_text ? rule_parse(text, &baseline->rule, error) : out_of_memory(error);
 }
 
-static bool rule_fit(Baseline *baseline, const Config *config, const Table *table, const Maps *maps, Error *error)
+static bool rule_fit(Baseline *baseline, const Config *config, const Table *table, const Maps *maps,
+                     Error *error)
 {
     (void)table, (void)maps;
     const char *text = config_text(config, "baseline.rule");
@@ -86,16 +90,25 @@ static bool rule_fit(Baseline *baseline, const Config *config, const Table *tabl
 static bool clause_matches(const RuleClause *clause, const Column *column, size_t row)
 {
     double number = column->numbers[row];
-    const char *text = column->codes[row] >= 0 && (size_t)column->codes[row] < column->name_count ? column->names[column->codes[row]] : "";
+    const char *text = column->codes[row] >= 0 && (size_t)column->codes[row] < column->name_count
+                           ? column->names[column->codes[row]]
+                           : "";
     bool equal = strcmp(text, clause->value) == 0 || number == clause->number;
     switch (clause->operator) {
-    case RULE_EQUAL: return equal;
-    case RULE_DIFFERENT: return !equal && text[0] != '\0';
-    case RULE_LESS: return number < clause->number;
-    case RULE_LESS_EQUAL: return number <= clause->number;
-    case RULE_MORE: return number > clause->number;
-    case RULE_MORE_EQUAL: return number >= clause->number;
-    default: return true;
+    case RULE_EQUAL:
+        return equal;
+    case RULE_DIFFERENT:
+        return !equal && text[0] != '\0';
+    case RULE_LESS:
+        return number < clause->number;
+    case RULE_LESS_EQUAL:
+        return number <= clause->number;
+    case RULE_MORE:
+        return number > clause->number;
+    case RULE_MORE_EQUAL:
+        return number >= clause->number;
+    default:
+        return true;
     }
 }
 
@@ -110,20 +123,23 @@ static void give_score(const Baseline *baseline, double score, double *ret_score
         ret_score[k] = (double)k == score ? 0.9 : 0.1 / (double)(baseline->outputs - 1);
 }
 
-static bool rule_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table, double *ret_score, Error *error)
+static bool rule_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table,
+                         double *ret_score, Error *error)
 {
     bool *done = calloc(table->rows + 1, sizeof *done);
     if (!done)
         return out_of_memory(error);
     bool good = true;
-    for (size_t i = 0; good && i < baseline->rule.count; i++) {   // clause by clause: one column in memory at a time
+    for (size_t i = 0; good && i < baseline->rule.count;
+         i++) {   // clause by clause: one column in memory at a time
         const RuleClause *clause = &baseline->rule.clauses[i];
         Column column = {0};
-        good = clause->operator == RULE_ELSE || dataset_column(dataset, split, clause->column, &column, error);
-        if (good && clause->operator != RULE_ELSE && column.rows != table->rows)
-            good = FAIL(error, ERROR_DATA, 0, "column '%s' has %zu rows, the table %zu", clause->column, column.rows, table->rows);
+        good = clause->operator== RULE_ELSE || dataset_column(dataset, split, clause->column, &column, error);
+        if (good && clause->operator!= RULE_ELSE && column.rows != table->rows)
+            good = FAIL(error, ERROR_DATA, 0, "column '%s' has %zu rows, the table %zu", clause->column,
+                        column.rows, table->rows);
         for (size_t row = 0; good && row < table->rows; row++)
-            if (!done[row] && (clause->operator == RULE_ELSE || clause_matches(clause, &column, row))) {
+            if (!done[row] && (clause->operator== RULE_ELSE || clause_matches(clause, &column, row))) {
                 give_score(baseline, clause->score, ret_score + row * (size_t)baseline->outputs);
                 done[row] = true;
             }
@@ -158,7 +174,8 @@ static bool place_features(Baseline *baseline, const int64_t *cardinality, Error
     return true;
 }
 
-static bool linear_fit_table(Baseline *baseline, const Config *config, const Table *table, const Maps *maps, Error *error)
+static bool linear_fit_table(Baseline *baseline, const Config *config, const Table *table, const Maps *maps,
+                             Error *error)
 {
     baseline->numeric = (int64_t)table->numeric;
     baseline->categorical = (int64_t)table->categorical;
@@ -170,19 +187,24 @@ static bool linear_fit_table(Baseline *baseline, const Config *config, const Tab
     if (!good)
         return false;
     baseline->weights = calloc((size_t)(baseline->outputs * baseline->features), sizeof *baseline->weights);
-    return baseline->weights ? linear_fit(baseline, table, config_real(config, "baseline.ridge"), error) : out_of_memory(error);
+    return baseline->weights ? linear_fit(baseline, table, config_real(config, "baseline.ridge"), error)
+                             : out_of_memory(error);
 }
 
-static bool linear_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table, double *ret_score, Error *error)
+static bool linear_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table,
+                           double *ret_score, Error *error)
 {
     (void)dataset, (void)split;
     if ((int64_t)table->numeric != baseline->numeric || (int64_t)table->categorical != baseline->categorical)
-        return FAIL(error, ERROR_DATA, 0, "baseline takes %lld numeric and %lld categorical inputs, the table has %zu and %zu",
-                    (long long)baseline->numeric, (long long)baseline->categorical, table->numeric, table->categorical);
+        return FAIL(error, ERROR_DATA, 0,
+                    "baseline takes %lld numeric and %lld categorical inputs, the table has %zu and %zu",
+                    (long long)baseline->numeric, (long long)baseline->categorical, table->numeric,
+                    table->categorical);
     for (size_t i = 0; i < table->rows * table->categorical; i++) {
         size_t column = i % table->categorical;
         if (table->codes[i] < 0 || table->codes[i] >= baseline->first[column + 1] - baseline->first[column])
-            return FAIL(error, ERROR_DATA, 0, "row %zu has a code outside the baseline's categories", i / table->categorical);
+            return FAIL(error, ERROR_DATA, 0, "row %zu has a code outside the baseline's categories",
+                        i / table->categorical);
     }
     linear_scores(baseline, table, ret_score);
     return true;
@@ -205,14 +227,17 @@ static bool linear_read(Baseline *baseline, const Json *json, Error *error)
         return false;
     baseline->categorical = (int64_t)json_count(array);
     int64_t *cardinality = calloc((size_t)baseline->categorical + 1, sizeof *cardinality), sum = 0;
-    bool good = cardinality && json_is_array(array) && baseline->numeric >= 0 && baseline->numeric < BASELINE_SIZE_MAX;
+    bool good = cardinality && json_is_array(array) && baseline->numeric >= 0 &&
+                baseline->numeric < BASELINE_SIZE_MAX;
     for (int64_t i = 0; good && i < baseline->categorical; i++) {
         cardinality[i] = json_integer_or(json_at(array, (size_t)i), 0);
         good = cardinality[i] > 0 && (sum += cardinality[i]) < BASELINE_SIZE_MAX;
     }
-    good = good ? place_features(baseline, cardinality, error) : FAIL(error, ERROR_DATA, 0, "sizes of the linear baseline make no sense");
+    good = good ? place_features(baseline, cardinality, error)
+                : FAIL(error, ERROR_DATA, 0, "sizes of the linear baseline make no sense");
     free(cardinality);
-    return good && read_numbers(json, "weights", (size_t)(baseline->outputs * baseline->features), &baseline->weights, error);
+    return good && read_numbers(json, "weights", (size_t)(baseline->outputs * baseline->features),
+                                &baseline->weights, error);
 }
 
 // -- the table
@@ -244,7 +269,8 @@ bool baseline_find(const char *name, BaselineKind *ret_kind)
     return false;
 }
 
-Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *dataset, const Maps *maps, Ledger *ledger, Error *error)
+Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *dataset, const Maps *maps,
+                       Ledger *ledger, Error *error)
 {
     Baseline *baseline = calloc(1, sizeof *baseline);
     if (!baseline) {
@@ -254,7 +280,8 @@ Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *d
     baseline->kind = kind;
     baseline->outputs = dataset_classes(dataset);
     Table table = {0};
-    bool good = loss_kind_find(config_text(config, "task"), &baseline->task) || FAIL(error, ERROR_CONFIG, 0, "task '%s' is unknown", config_text(config, "task"));
+    bool good = loss_kind_find(config_text(config, "task"), &baseline->task) ||
+                FAIL(error, ERROR_CONFIG, 0, "task '%s' is unknown", config_text(config, "task"));
     good = good && dataset_decode(dataset, maps, SPLIT_TRAIN, ledger, &table, error);
     if (good && table.rows == 0)
         good = FAIL(error, ERROR_DATA, 0, "no training row is left for baseline '%s'", baseline_name(kind));
@@ -267,7 +294,8 @@ Baseline *baseline_fit(BaselineKind kind, const Config *config, const Dataset *d
     return NULL;
 }
 
-bool baseline_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table, double *ret_score, Error *error)
+bool baseline_predict(const Baseline *baseline, const Dataset *dataset, Split split, const Table *table,
+                      double *ret_score, Error *error)
 {
     return rows[baseline->kind].predict(baseline, dataset, split, table, ret_score, error);
 }
@@ -285,18 +313,22 @@ bool baseline_save(const Baseline *baseline, const char *directory, Error *error
     rows[baseline->kind].write(baseline, json);
     json_write(json, JSON_INDENTED, &text);
     text_add_char(&text, '\n');
-    return text_ok(&text, error) && file_join(path, directory, "baseline.json", error) && file_write_new(path, text.data, text.length, 0640, error);
+    return text_ok(&text, error) && file_join(path, directory, "baseline.json", error) &&
+           file_write_new(path, text.data, text.length, 0640, error);
 }
 
 static bool read_baseline(Baseline *baseline, const Json *json, Error *error)
 {
     int64_t format;
     const char *kind, *task;
-    if (!json_get_integer(json, "format", &format, error) || !json_get_text(json, "kind", &kind, error) || !json_get_text(json, "task", &task, error) ||
+    if (!json_get_integer(json, "format", &format, error) || !json_get_text(json, "kind", &kind, error) ||
+        !json_get_text(json, "task", &task, error) ||
         !json_get_integer(json, "outputs", &baseline->outputs, error))
         return false;
-    if (format != BASELINE_FORMAT || !baseline_find(kind, &baseline->kind) || !loss_kind_find(task, &baseline->task))
-        return FAIL(error, ERROR_DATA, 0, "kind '%s' of format %lld for task '%s' is unknown", kind, (long long)format, task);
+    if (format != BASELINE_FORMAT || !baseline_find(kind, &baseline->kind) ||
+        !loss_kind_find(task, &baseline->task))
+        return FAIL(error, ERROR_DATA, 0, "kind '%s' of format %lld for task '%s' is unknown", kind,
+                    (long long)format, task);
     bool outputs = baseline->task == FEDGATE_LOSS_CLASSES ? baseline->outputs >= 2 : baseline->outputs == 1;
     if (!outputs || baseline->outputs > BASELINE_SIZE_MAX)
         return FAIL(error, ERROR_DATA, 0, "%lld outputs for task '%s'", (long long)baseline->outputs, task);
@@ -312,7 +344,9 @@ Baseline *baseline_load(const char *directory, Error *error)
     if (!json)
         return NULL;
     Baseline *baseline = calloc(1, sizeof *baseline);
-    bool good = baseline ? read_baseline(baseline, json, error) || error_prefix(error, "baseline file '%s'", path) : out_of_memory(error);
+    bool good = baseline
+                    ? read_baseline(baseline, json, error) || error_prefix(error, "baseline file '%s'", path)
+                    : out_of_memory(error);
     if (good)
         return baseline;
     baseline_free(baseline);

@@ -1,8 +1,9 @@
-// baseline_linear - logistic, softmax or least squares regression on the transformed numbers and one-hot categories.
+// baseline_linear - logistic, softmax or least squares regression on the transformed numbers and one-hot
+// categories.
 //
-// It is meant to be strong: the network must beat a regression that has converged. Binary and least squares by Newton's method on the
-// normal equations; softmax, and what is too wide for those, by L-BFGS. Mean loss plus half the ridge times the squared weights,
-// the constant term free.
+// It is meant to be strong: the network must beat a regression that has converged. Binary and least squares
+// by Newton's method on the normal equations; softmax, and what is too wide for those, by L-BFGS. Mean loss
+// plus half the ridge times the squared weights, the constant term free.
 #include "baseline_internal.h"
 
 #include <math.h>
@@ -12,10 +13,19 @@
 enum { NEWTON_FEATURES = 2000, NEWTON_ROUNDS = 50, LBFGS_ROUNDS = 2000 };
 static const double newton_work = 4e9, tolerance = 1e-8, lbfgs_tolerance = 1e-6;
 
-typedef struct Fit { const Baseline *baseline; const Table *table; double ridge, mean, deviation; double *score; } Fit;
+typedef struct Fit {
+    const Baseline *baseline;
+    const Table *table;
+    double ridge, mean, deviation;
+    double *score;
+} Fit;
 
 // Indices and values of what is not zero in a row: numbers, one category a column, the constant term.
-typedef struct Active { size_t count; size_t *index; double *value; } Active;
+typedef struct Active {
+    size_t count;
+    size_t *index;
+    double *value;
+} Active;
 
 static size_t active_count(const Baseline *baseline)
 {
@@ -40,8 +50,11 @@ static void activate(const Baseline *baseline, const Table *table, size_t row, A
 
 static bool active_take(const Baseline *baseline, Active *active, Error *error)
 {
-    *active = (Active){.index = calloc(active_count(baseline), sizeof *active->index), .value = calloc(active_count(baseline), sizeof *active->value)};
-    return (active->index && active->value) || FAIL(error, ERROR_MEMORY, 0, "could not take memory for a row of %zu features", active_count(baseline));
+    *active = (Active){.index = calloc(active_count(baseline), sizeof *active->index),
+                       .value = calloc(active_count(baseline), sizeof *active->value)};
+    return (active->index && active->value) ||
+           FAIL(error, ERROR_MEMORY, 0, "could not take memory for a row of %zu features",
+                active_count(baseline));
 }
 
 static void active_give(Active *active)
@@ -81,7 +94,11 @@ static double row_loss(FedgateLossKind task, int64_t outputs, double *z, double 
     return log(sum) - label;
 }
 
-typedef struct Context { Fit *fit; Active *active; double *z, *residual; } Context;
+typedef struct Context {
+    Fit *fit;
+    Active *active;
+    double *z, *residual;
+} Context;
 
 static double ridge_term(const Fit *fit, const double *weights, double *gradient)
 {
@@ -112,12 +129,14 @@ static double objective(void *context, const double *weights, double *ret_gradie
         sum += row_loss(baseline->task, baseline->outputs, c->z, target, c->residual);
         for (int64_t k = 0; k < baseline->outputs; k++)
             for (size_t i = 0; i < c->active->count; i++)
-                ret_gradient[(size_t)k * width + c->active->index[i]] += c->residual[k] * c->active->value[i] / n;
+                ret_gradient[(size_t)k * width + c->active->index[i]] +=
+                    c->residual[k] * c->active->value[i] / n;
     }
     return sum / n + ridge_term(c->fit, weights, ret_gradient);
 }
 
-// Lower triangle of the Hessian: curvature of the loss by its output, times the outer product of the active features.
+// Lower triangle of the Hessian: curvature of the loss by its output, times the outer product of the active
+// features.
 static void hessian(Context *c, const double *weights, double *ret_h)
 {
     const Baseline *baseline = c->fit->baseline;
@@ -126,11 +145,13 @@ static void hessian(Context *c, const double *weights, double *ret_h)
     memset(ret_h, 0, width * width * sizeof *ret_h);
     for (size_t row = 0; row < table->rows; row++) {
         activate(baseline, table, row, c->active);
-        double e = exp(-fabs(weighted(weights, c->active))), curvature = baseline->task == FEDGATE_LOSS_SQUARE ? 1 : e / ((1 + e) * (1 + e));
+        double e = exp(-fabs(weighted(weights, c->active))),
+               curvature = baseline->task == FEDGATE_LOSS_SQUARE ? 1 : e / ((1 + e) * (1 + e));
         curvature /= (double)table->rows;
         for (size_t i = 0; i < c->active->count; i++)   // indices rise, so j <= i fills the lower triangle
             for (size_t j = 0; j <= i; j++)
-                ret_h[c->active->index[i] * width + c->active->index[j]] += curvature * c->active->value[i] * c->active->value[j];
+                ret_h[c->active->index[i] * width + c->active->index[j]] +=
+                    curvature * c->active->value[i] * c->active->value[j];
     }
     for (size_t i = 0; i < width; i++)
         ret_h[i * width + i] += i + 1 < width ? c->fit->ridge + 1e-12 : 1e-12;
@@ -145,7 +166,8 @@ static double largest(const double *x, size_t n)
 }
 
 // A Newton step, halved until it descends enough; false when none does.
-static bool descend(Context *c, double *weights, double *gradient, const double *step, double *trial, double *trial_gradient, double *value)
+static bool descend(Context *c, double *weights, double *gradient, const double *step, double *trial,
+                    double *trial_gradient, double *value)
 {
     size_t n = (size_t)c->fit->baseline->features;
     double slope = 0, length = 1;
@@ -176,32 +198,37 @@ static bool newton(Context *c, double *weights, Error *error)
     for (int round = 0; round < NEWTON_ROUNDS && largest(gradient, n) > tolerance; round++) {
         hessian(c, weights, block);
         memcpy(step, gradient, n * sizeof *step);
-        if (!cholesky_solve(block, step, n) || !descend(c, weights, gradient, step, trial, trial_gradient, &value))
+        if (!cholesky_solve(block, step, n) ||
+            !descend(c, weights, gradient, step, trial, trial_gradient, &value))
             break;
     }
     double left = largest(gradient, n);
     free(block);
-    return left <= 1000 * tolerance || FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, tolerance);
+    return left <= 1000 * tolerance ||
+           FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, tolerance);
 }
 
 bool linear_fit(Baseline *baseline, const Table *table, double ridge, Error *error)
 {
     Fit fit = {.baseline = baseline, .table = table, .ridge = ridge, .deviation = 1};
     size_t width = (size_t)baseline->features, last = width - 1, outputs = (size_t)baseline->outputs;
-    if (baseline->task == FEDGATE_LOSS_SQUARE) {   // solved in units of the target's deviation, so that the ridge means the same
+    if (baseline->task == FEDGATE_LOSS_SQUARE) {   // solved in units of the target's deviation, so that the
+                                                   // ridge means the same
         fit.mean = stats_mean(table->target, table->rows);
         double variance = table->rows > 1 ? stats_variance(table->target, table->rows) : 0;
         fit.deviation = variance > 0 ? sqrt(variance) : 1;
     }
     Active active;
     double *z = calloc(2 * outputs, sizeof *z);
-    bool good = active_take(baseline, &active, error) && (z || FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu outputs", outputs));
+    bool good = active_take(baseline, &active, error) &&
+                (z || FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu outputs", outputs));
     if (good) {
         Context context = {&fit, &active, z, z + outputs};
         double work = (double)table->rows * (double)active_count(baseline) * (double)active_count(baseline);
         bool narrow = outputs == 1 && width <= NEWTON_FEATURES && work <= newton_work;
         good = narrow ? newton(&context, baseline->weights, error)
-                      : lbfgs_minimise(objective, &context, baseline->weights, outputs * width, lbfgs_tolerance, LBFGS_ROUNDS, error);
+                      : lbfgs_minimise(objective, &context, baseline->weights, outputs * width,
+                                       lbfgs_tolerance, LBFGS_ROUNDS, error);
     }
     for (size_t i = 0; good && baseline->task == FEDGATE_LOSS_SQUARE && i < width; i++)
         baseline->weights[i] = baseline->weights[i] * fit.deviation + (i == last ? fit.mean : 0);

@@ -1,8 +1,10 @@
-// checkpoint - the whole state of a run in step-<number>/: state.safetensors and state.json, resumed bit for bit.
+// checkpoint - the whole state of a run in step-<number>/: state.safetensors and state.json, resumed bit for
+// bit.
 //
-// The state is copied at a step's end and written by a thread of its own while training goes on. A checkpoint appears by the
-// rename of its folder after everything in it is synced; state.json holds the digest of the tensors and of what the run belongs
-// to. The newest one that is whole and belongs to this run is resumed; the two newest are kept.
+// The state is copied at a step's end and written by a thread of its own while training goes on. A checkpoint
+// appears by the rename of its folder after everything in it is synced; state.json holds the digest of the
+// tensors and of what the run belongs to. The newest one that is whole and belongs to this run is resumed;
+// the two newest are kept.
 #include "trainer_internal.h"
 
 #include <fedgate/file.h>
@@ -17,7 +19,10 @@ static const char account[] = "checkpoint", prefix[] = "step-", temporary[] = ".
 
 // Arrays of a checkpoint, in units of the number of weights
 enum { PART_STATE, PART_BEST, PART_START_AFTER, PART_MIDDLE_STATE, PART_MIDDLE_AFTER };
-static const struct { const char *name; int64_t units; } parts[CHECKPOINT_PARTS] = {
+static const struct {
+    const char *name;
+    int64_t units;
+} parts[CHECKPOINT_PARTS] = {
     [PART_STATE] = {"state", 3},
     [PART_BEST] = {"best", 1},
     [PART_START_AFTER] = {"start.after", 1},
@@ -47,7 +52,8 @@ void checkpoint_free(Checkpoint *checkpoint)
     if (!checkpoint)
         return;
     for (int i = 0; i < CHECKPOINT_PARTS; i++)
-        ledger_give(checkpoint->ledger, LEDGER_HOST, account, checkpoint->part[i], part_bytes(checkpoint->floats, i));
+        ledger_give(checkpoint->ledger, LEDGER_HOST, account, checkpoint->part[i],
+                    part_bytes(checkpoint->floats, i));
     json_free(checkpoint->json);
     free(checkpoint);
 }
@@ -91,15 +97,18 @@ static bool write_parts(const Checkpoint *checkpoint, const char *directory, Dig
     for (int i = 0; i < CHECKPOINT_PARTS; i++) {
         if (!checkpoint->present[i])
             continue;
-        Tensor tensor = {.type = TENSOR_F32, .shape = {parts[i].units * checkpoint->floats}, .rank = 1, .data = checkpoint->part[i],
+        Tensor tensor = {.type = TENSOR_F32,
+                         .shape = {parts[i].units * checkpoint->floats},
+                         .rank = 1,
+                         .data = checkpoint->part[i],
                          .bytes = (uint64_t)part_bytes(checkpoint->floats, i)};
         if (!text_copy(tensor.name, sizeof tensor.name, parts[i].name))
             BUG("tensor name too long");
         tensors[count++] = tensor;
     }
     char path[FILE_PATH_SIZE];
-    return file_join(path, directory, "state.safetensors", error) && tensors_write(path, tensors, count, NULL, error) &&
-           hash_file(path, ret_digest, NULL, error);
+    return file_join(path, directory, "state.safetensors", error) &&
+           tensors_write(path, tensors, count, NULL, error) && hash_file(path, ret_digest, NULL, error);
 }
 
 static bool write_checkpoint(Checkpoint *checkpoint, Error *error)
@@ -111,23 +120,27 @@ static bool write_checkpoint(Checkpoint *checkpoint, Error *error)
         return false;
     digest_hex(&digest, hex);
     json_put_text(checkpoint->json, "state_sha256", hex);
-    return file_join(path, directory, "state.json", error) && json_write_file(checkpoint->json, JSON_INDENTED, path, error) &&
-           file_sync_directory(directory, error) && file_join(path, checkpoint->folder, checkpoint->name, error) &&
-           file_remove_tree(path, error) && file_rename_new(directory, path, error) && file_sync_directory(checkpoint->folder, error) &&
+    return file_join(path, directory, "state.json", error) &&
+           json_write_file(checkpoint->json, JSON_INDENTED, path, error) &&
+           file_sync_directory(directory, error) &&
+           file_join(path, checkpoint->folder, checkpoint->name, error) && file_remove_tree(path, error) &&
+           file_rename_new(directory, path, error) && file_sync_directory(checkpoint->folder, error) &&
            remove_old(checkpoint->folder, error);
 }
 
 static void *write_on_thread(void *context)
 {
     Checkpoint *checkpoint = context;
-    checkpoint->good = write_checkpoint(checkpoint, &checkpoint->error) || error_prefix(&checkpoint->error, "checkpoint '%s'", checkpoint->name);
+    checkpoint->good = write_checkpoint(checkpoint, &checkpoint->error) ||
+                       error_prefix(&checkpoint->error, "checkpoint '%s'", checkpoint->name);
     return NULL;
 }
 
 static bool take_part(Checkpoint *checkpoint, int part, Error *error)
 {
     if (!checkpoint->part[part])
-        checkpoint->part[part] = ledger_take(checkpoint->ledger, LEDGER_HOST, account, part_bytes(checkpoint->floats, part), error);
+        checkpoint->part[part] = ledger_take(checkpoint->ledger, LEDGER_HOST, account,
+                                             part_bytes(checkpoint->floats, part), error);
     checkpoint->present[part] = checkpoint->part[part] != NULL;
     return checkpoint->present[part];
 }
@@ -145,13 +158,15 @@ static bool copy_host(Checkpoint *checkpoint, int part, const float *from, Error
 
 static bool copy_device(Checkpoint *checkpoint, Trainer *trainer, Error *error)
 {
-    if (!take_part(checkpoint, PART_STATE, error) || !trainer_save_state(trainer, checkpoint->part[PART_STATE], error))
+    if (!take_part(checkpoint, PART_STATE, error) ||
+        !trainer_save_state(trainer, checkpoint->part[PART_STATE], error))
         return false;
     checkpoint->present[PART_BEST] = false;
     if (!trainer->has_best)
         return true;
     return take_part(checkpoint, PART_BEST, error) &&
-           device_copy_out(trainer->network.device, checkpoint->part[PART_BEST], trainer->best, part_bytes(checkpoint->floats, PART_BEST), error);
+           device_copy_out(trainer->network.device, checkpoint->part[PART_BEST], trainer->best,
+                           part_bytes(checkpoint->floats, PART_BEST), error);
 }
 
 static bool fill(Checkpoint *checkpoint, Trainer *trainer, Error *error)
@@ -167,9 +182,11 @@ static bool fill(Checkpoint *checkpoint, Trainer *trainer, Error *error)
     if (middle->ended)
         json_put(checkpoint->json, "middle", progress_to_json(&middle->from));
     if (!text_copy(checkpoint->folder, sizeof checkpoint->folder, trainer->spec.checkpoints) ||
-        !text_print(checkpoint->name, sizeof checkpoint->name, "%s%012lld", prefix, (long long)trainer->progress.step))
+        !text_print(checkpoint->name, sizeof checkpoint->name, "%s%012lld", prefix,
+                    (long long)trainer->progress.step))
         return FAIL(error, ERROR_USAGE, 0, "path of the checkpoints is too long");
-    return copy_device(checkpoint, trainer, error) && copy_host(checkpoint, PART_START_AFTER, start->ended ? start->after : NULL, error) &&
+    return copy_device(checkpoint, trainer, error) &&
+           copy_host(checkpoint, PART_START_AFTER, start->ended ? start->after : NULL, error) &&
            copy_host(checkpoint, PART_MIDDLE_STATE, middle->ended ? middle->state : NULL, error) &&
            copy_host(checkpoint, PART_MIDDLE_AFTER, middle->ended ? middle->after : NULL, error);
 }
@@ -188,7 +205,8 @@ bool checkpoint_begin(Trainer *trainer, Error *error)
     if (!fill(checkpoint, trainer, error))
         return false;
     checkpoint->running = pthread_create(&checkpoint->thread, NULL, write_on_thread, checkpoint) == 0;
-    return checkpoint->running || FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that writes checkpoints");
+    return checkpoint->running ||
+           FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that writes checkpoints");
 }
 
 bool checkpoint_end(Trainer *trainer, Error *error)
@@ -207,20 +225,26 @@ bool checkpoint_end(Trainer *trainer, Error *error)
 
 static bool progress_from_json(const Json *json, Progress *ret, Error *error)
 {
-    return json_get_integer(json, "step", &ret->step, error) && json_get_integer(json, "epoch", &ret->epoch, error) &&
-           json_get_integer(json, "position", &ret->position, error) && json_get_integer(json, "samples", &ret->samples, error) &&
-           json_get_integer(json, "best_step", &ret->best_step, error) && json_get_integer(json, "bad_epochs", &ret->bad_epochs, error) &&
-           json_get_number(json, "best_loss", &ret->best_loss, error) && json_get_number(json, "last_loss", &ret->last_loss, error);
+    return json_get_integer(json, "step", &ret->step, error) &&
+           json_get_integer(json, "epoch", &ret->epoch, error) &&
+           json_get_integer(json, "position", &ret->position, error) &&
+           json_get_integer(json, "samples", &ret->samples, error) &&
+           json_get_integer(json, "best_step", &ret->best_step, error) &&
+           json_get_integer(json, "bad_epochs", &ret->bad_epochs, error) &&
+           json_get_number(json, "best_loss", &ret->best_loss, error) &&
+           json_get_number(json, "last_loss", &ret->last_loss, error);
 }
 
 static const float *need(const TensorFile *file, const Trainer *trainer, int part)
 {
     Error absent = ERROR_INIT;
-    const Tensor *tensor = tensors_need(file, parts[part].name, TENSOR_F32, 1, (int64_t[]){parts[part].units * trainer_floats(trainer)}, &absent);
+    const Tensor *tensor = tensors_need(file, parts[part].name, TENSOR_F32, 1,
+                                        (int64_t[]){parts[part].units * trainer_floats(trainer)}, &absent);
     return tensor ? tensor->data : NULL;
 }
 
-static bool restore_witness(Trainer *trainer, WitnessKind kind, const float *state, const float *after, const Progress *from, Error *error)
+static bool restore_witness(Trainer *trainer, WitnessKind kind, const float *state, const float *after,
+                            const Progress *from, Error *error)
 {
     if (!after || (kind == WITNESS_MIDDLE && !state))
         return true;
@@ -246,8 +270,10 @@ static bool try_checkpoint(Trainer *trainer, const char *directory, bool *ret_go
     if (!file_join(path, directory, "state.json", error))
         return false;
     OWNED(Json, json_free) *json = json_read_file(path, CHECKPOINT_JSON_MAX, &broken);
-    if (!json || json_integer_or(json_get(json, "format"), 0) != CHECKPOINT_FORMAT || !digest_parse(json_text_or(json_get(json, "record"), ""), &recorded) ||
-        !digest_equal(&recorded, &trainer->record) || !progress_from_json(json_get(json, "progress"), &progress, &broken) ||
+    if (!json || json_integer_or(json_get(json, "format"), 0) != CHECKPOINT_FORMAT ||
+        !digest_parse(json_text_or(json_get(json, "record"), ""), &recorded) ||
+        !digest_equal(&recorded, &trainer->record) ||
+        !progress_from_json(json_get(json, "progress"), &progress, &broken) ||
         !digest_parse(json_text_or(json_get(json, "state_sha256"), ""), &recorded) ||
         (json_get(json, "middle") && !progress_from_json(json_get(json, "middle"), &middle, &broken)))
         return true;
@@ -256,7 +282,8 @@ static bool try_checkpoint(Trainer *trainer, const char *directory, bool *ret_go
     if (!hash_file(path, &found, NULL, &broken) || !digest_equal(&recorded, &found))
         return true;
     OWNED(TensorFile, tensors_free) *file = tensors_read(path, UINT64_MAX, &broken);
-    const float *state = file ? need(file, trainer, PART_STATE) : NULL, *best = file ? need(file, trainer, PART_BEST) : NULL;
+    const float *state = file ? need(file, trainer, PART_STATE) : NULL,
+                *best = file ? need(file, trainer, PART_BEST) : NULL;
     if (!state || progress.step > trainer->planned)
         return true;
     trainer->progress = progress;
@@ -265,9 +292,12 @@ static bool try_checkpoint(Trainer *trainer, const char *directory, bool *ret_go
     *ret_good = true;
     Progress start = {.best_loss = INFINITY, .last_loss = NAN};
     return trainer_load_state(trainer, state, error) &&
-           (!best || device_load(trainer->network.device, trainer->best, best, part_bytes(trainer_floats(trainer), PART_BEST), error)) &&
-           restore_witness(trainer, WITNESS_START, NULL, need(file, trainer, PART_START_AFTER), &start, error) &&
-           restore_witness(trainer, WITNESS_MIDDLE, need(file, trainer, PART_MIDDLE_STATE), need(file, trainer, PART_MIDDLE_AFTER), &middle, error);
+           (!best || device_load(trainer->network.device, trainer->best, best,
+                                 part_bytes(trainer_floats(trainer), PART_BEST), error)) &&
+           restore_witness(trainer, WITNESS_START, NULL, need(file, trainer, PART_START_AFTER), &start,
+                           error) &&
+           restore_witness(trainer, WITNESS_MIDDLE, need(file, trainer, PART_MIDDLE_STATE),
+                           need(file, trainer, PART_MIDDLE_AFTER), &middle, error);
 }
 
 bool checkpoint_resume(Trainer *trainer, Error *error)
@@ -279,7 +309,8 @@ bool checkpoint_resume(Trainer *trainer, Error *error)
     for (size_t i = list.count; good && !found && i-- > 0;) {
         char directory[FILE_PATH_SIZE];
         if (text_starts_with(list.names[i], prefix))
-            good = file_join(directory, trainer->spec.checkpoints, list.names[i], error) && try_checkpoint(trainer, directory, &found, error);
+            good = file_join(directory, trainer->spec.checkpoints, list.names[i], error) &&
+                   try_checkpoint(trainer, directory, &found, error);
     }
     file_list_done(&list);
     return good;

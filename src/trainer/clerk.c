@@ -1,9 +1,9 @@
-// clerk - tells the loader that compute has begun, beside it: waking loader and staging threads costs as much as several small
-// kernels, and the thread that computes would leave the device without work for so long.
+// clerk - tells the loader that compute has begun, beside it: waking loader and staging threads costs as much
+// as several small kernels, and the thread that computes would leave the device without work for so long.
 //
-// The clerk looks for duty at short intervals instead of being woken, for the same reason; having done one it sleeps for half of a
-// step, so it takes little of a processor. What it has not begun when the step ends, the training thread does itself, so a step
-// shorter than an interval is served too.
+// The clerk looks for duty at short intervals instead of being woken, for the same reason; having done one it
+// sleeps for half of a step, so it takes little of a processor. What it has not begun when the step ends, the
+// training thread does itself, so a step shorter than an interval is served too.
 #include "trainer_internal.h"
 
 #include <stdatomic.h>
@@ -49,7 +49,8 @@ bool clerk_open(Clerk *clerk, Feed *feed, bool threaded, Error *error)
 {
     *clerk = (Clerk){.feed = feed};
     clerk->started = threaded && pthread_create(&clerk->thread, NULL, look, clerk) == 0;
-    return clerk->started || !threaded || FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that serves the loader");
+    return clerk->started || !threaded ||
+           FAIL(error, ERROR_UNAVAILABLE, 0, "could not start the thread that serves the loader");
 }
 
 void clerk_close(Clerk *clerk)

@@ -1,7 +1,8 @@
 // layout - where each parameter lies, how it begins, and what it is called.
 //
-// Initial weights are uniform: matrices within sqrt(6 / inputs) before a ReLU and sqrt(1 / inputs) at the output, embeddings within
-// sqrt(1 / width); biases and the embedding of the unknown slot are 0, because training never shows the network an unknown category.
+// Initial weights are uniform: matrices within sqrt(6 / inputs) before a ReLU and sqrt(1 / inputs) at the
+// output, embeddings within sqrt(1 / width); biases and the embedding of the unknown slot are 0, because
+// training never shows the network an unknown category.
 #include "trainer_internal.h"
 
 #include <fedgate/hash.h>
@@ -59,7 +60,8 @@ void layout_fill(const Layout *layout, const TrainShape *shape, uint64_t seed, f
     for (size_t i = 0; i < (size_t)shape->categorical + shape->layers + 1; i++) {
         const Parameter *parameter = &layout->at[i];
         bool embedding = i < (size_t)shape->categorical, output = i == layout_matrix(shape, shape->layers);
-        double bound = embedding ? sqrt(1.0 / (double)parameter->columns) : sqrt((output ? 1.0 : 6.0) / (double)parameter->rows);
+        double bound = embedding ? sqrt(1.0 / (double)parameter->columns)
+                                 : sqrt((output ? 1.0 : 6.0) / (double)parameter->rows);
         uint64_t key = hash_mix2(seed, 0x6c61796f75740000u + i);
         for (int64_t k = embedding ? parameter->columns : 0; k < parameter->rows * parameter->columns; k++)
             ret_weights[parameter->offset + k] = (float)((2 * random_unit(key, (uint64_t)k) - 1) * bound);
@@ -69,7 +71,10 @@ void layout_fill(const Layout *layout, const TrainShape *shape, uint64_t seed, f
 Tensor layout_tensor(const Layout *layout, const float *weights, size_t parameter)
 {
     const Parameter *at = &layout->at[parameter];
-    Tensor tensor = {.type = TENSOR_F32, .shape = {at->rows, at->columns}, .rank = at->columns > 0 ? 2 : 1, .data = weights + at->offset};
+    Tensor tensor = {.type = TENSOR_F32,
+                     .shape = {at->rows, at->columns},
+                     .rank = at->columns > 0 ? 2 : 1,
+                     .data = weights + at->offset};
     tensor.bytes = (uint64_t)(at->columns > 0 ? at->rows * at->columns : at->rows) * sizeof *weights;
     memcpy(tensor.name, at->name, sizeof tensor.name);
     return tensor;
@@ -102,7 +107,8 @@ static int64_t declared_classes(const Config *config)
 
 void trainer_shape(const Config *config, const Maps *maps, TrainShape *ret_shape)
 {
-    TrainShape shape = {.numeric = (int64_t)maps_numeric(maps), .categorical = (int64_t)maps_categorical(maps)};
+    TrainShape shape = {.numeric = (int64_t)maps_numeric(maps),
+                        .categorical = (int64_t)maps_categorical(maps)};
     int64_t embedding = config_integer(config, "train.embedding");
     shape.layers = config_list_count(config, "train.hidden");
     if (shape.categorical > SHAPE_CATEGORICAL)

@@ -1,7 +1,8 @@
 // loop - trains to the end, to patience, or until the watch says stop; every step timed part by part.
 //
-// Inside a step nothing waits on the host but for its batch. Validation, checkpoints and reports lie between steps. On a simulated
-// clock the training is real and its durations are those of model_clock.c, so a slow day cannot change a test.
+// Inside a step nothing waits on the host but for its batch. Validation, checkpoints and reports lie between
+// steps. On a simulated clock the training is real and its durations are those of model_clock.c, so a slow
+// day cannot change a test.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -56,7 +57,8 @@ static bool keep_books(Trainer *trainer, int64_t step, Error *error)
 static void claim_step(Trainer *trainer, int64_t rows, Interval launched, int64_t length_ns)
 {
     const Network *network = &trainer->network;
-    meter_claim(&trainer->meter, CLAIM_STEP, launched, length_ns, network_flop(network, rows, false) + network_flop(network, rows, true),
+    meter_claim(&trainer->meter, CLAIM_STEP, launched, length_ns,
+                network_flop(network, rows, false) + network_flop(network, rows, true),
                 network_bytes(network, rows, false) + network_bytes(network, rows, true));
 }
 
@@ -64,7 +66,8 @@ static void trace_step(Trainer *trainer, int64_t step)
 {
     if (meter_traces(&trainer->meter, step))
         device_trace(trainer->spec.device, trainer->meter.timeline);
-    device_mark_step(trainer->spec.device, step);   // also just after a recorded window: it ends the last step's
+    device_mark_step(trainer->spec.device,
+                     step);   // also just after a recorded window: it ends the last step's
     if (!meter_traces(&trainer->meter, step))
         device_trace(trainer->spec.device, NULL);
 }
@@ -79,13 +82,16 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     if (got <= 0)
         return got;
     begin = now_ns(loop);
-    times->exposed_ns = begin - wall_begin - times->wait_ns;   // the rest of the call: until the copy was there and the batch handed over
+    times->exposed_ns =
+        begin - wall_begin -
+        times->wait_ns;   // the rest of the call: until the copy was there and the batch handed over
     trace_step(trainer, step);
     clerk_post(&loop->clerk, &loop->batch);
     times->rest_ns[REST_HAND_OVER] = now_ns(loop) - begin;
     clock_sleep_ns(trainer->spec.clock, (int64_t)fault_value("closure.unnamed_ns", 0));
     Interval compute = {.begin = now_ns(loop)};
-    bool good = trainer_step(trainer, &loop->batch, loop->batch.rows, step, traced ? &trainer->meter : NULL, error);
+    bool good =
+        trainer_step(trainer, &loop->batch, loop->batch.rows, step, traced ? &trainer->meter : NULL, error);
     compute.end = now_ns(loop);
     times->compute_ns = compute.end - compute.begin;
     begin = now_ns(loop);
@@ -94,8 +100,13 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     if (traced)
         claim_step(trainer, loop->batch.rows, compute, claimed_length(compute));
     if (traced && times->wait_ns > 0)
-        timeline_add(trainer->meter.timeline, &(Span){.kind = SPAN_HOST_WAIT, .stream = -1, .begin = wall_begin,
-            .end = wall_begin + times->wait_ns, .launched_ns = wall_begin, .step = step, .name = "wait"});
+        timeline_add(trainer->meter.timeline, &(Span){.kind = SPAN_HOST_WAIT,
+                                                      .stream = -1,
+                                                      .begin = wall_begin,
+                                                      .end = wall_begin + times->wait_ns,
+                                                      .launched_ns = wall_begin,
+                                                      .step = step,
+                                                      .name = "wait"});
     clock_sleep_ns(trainer->spec.clock, stall_ns(step));
     times->rest_ns[REST_BOOKKEEPING] = now_ns(loop) - begin;
     times->wall_ns = now_ns(loop) - wall_begin;
@@ -105,12 +116,27 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
 static void trace_modelled(Trainer *trainer, int64_t step, const ModelStep *modelled, int64_t bytes)
 {
     Timeline *timeline = trainer->meter.timeline;
-    Span mark = {.kind = SPAN_STEP_MARK, .begin = modelled->compute_begin, .end = modelled->compute_begin,
-                 .launched_ns = modelled->compute_begin, .step = step, .name = "step"};
-    Span copy = {.kind = SPAN_COPY_H2D, .stream = 1, .begin = modelled->copy_begin, .end = modelled->copy_end,
-                 .launched_ns = modelled->copy_begin, .step = step, .bytes = bytes, .pageable = trainer->model.pageable, .name = "copy"};
-    Span kernel = {.kind = SPAN_KERNEL, .begin = modelled->compute_begin, .end = modelled->compute_end,
-                   .launched_ns = modelled->compute_begin, .step = step, .name = "step"};
+    Span mark = {.kind = SPAN_STEP_MARK,
+                 .begin = modelled->compute_begin,
+                 .end = modelled->compute_begin,
+                 .launched_ns = modelled->compute_begin,
+                 .step = step,
+                 .name = "step"};
+    Span copy = {.kind = SPAN_COPY_H2D,
+                 .stream = 1,
+                 .begin = modelled->copy_begin,
+                 .end = modelled->copy_end,
+                 .launched_ns = modelled->copy_begin,
+                 .step = step,
+                 .bytes = bytes,
+                 .pageable = trainer->model.pageable,
+                 .name = "copy"};
+    Span kernel = {.kind = SPAN_KERNEL,
+                   .begin = modelled->compute_begin,
+                   .end = modelled->compute_end,
+                   .launched_ns = modelled->compute_begin,
+                   .step = step,
+                   .name = "step"};
     timeline_add(timeline, &copy);
     timeline_add(timeline, &mark);
     timeline_add(timeline, &kernel);
@@ -133,12 +159,13 @@ static int step_modelled(Loop *loop, int64_t step, StepTimes *times, Error *erro
     times->exposed_ns = modelled.compute_begin - begin - times->wait_ns;
     times->compute_ns = modelled.compute_end - modelled.compute_begin;
     times->rest_ns[REST_BOOKKEEPING] = trainer->model.overhead_ns + stall_ns(step);
-    times->wall_ns = times->wait_ns + times->exposed_ns + times->compute_ns + times->rest_ns[REST_BOOKKEEPING] +
-                     (int64_t)fault_value("closure.unnamed_ns", 0);
+    times->wall_ns = times->wait_ns + times->exposed_ns + times->compute_ns +
+                     times->rest_ns[REST_BOOKKEEPING] + (int64_t)fault_value("closure.unnamed_ns", 0);
     const TrainShape *shape = &trainer->network.shape;
     if (meter_traces(&trainer->meter, step)) {
         Interval launched = {modelled.compute_begin, modelled.compute_end};
-        trace_modelled(trainer, step, &modelled, loop->batch.rows * (shape->numeric + shape->categorical + 1) * (int64_t)sizeof(float));
+        trace_modelled(trainer, step, &modelled,
+                       loop->batch.rows * (shape->numeric + shape->categorical + 1) * (int64_t)sizeof(float));
         claim_step(trainer, loop->batch.rows, launched, claimed_length(launched));
     }
     clock_advance(trainer->spec.clock, times->wall_ns);
@@ -149,7 +176,8 @@ static int run_step(Loop *loop, Error *error)
 {
     Trainer *trainer = loop->trainer;
     StepTimes times = {.index = trainer->progress.step};
-    int got = (trainer->simulated ? step_modelled : step_measured)(loop, trainer->progress.step, &times, error);
+    int got =
+        (trainer->simulated ? step_modelled : step_measured)(loop, trainer->progress.step, &times, error);
     if (got <= 0)
         return got;
     meter_step(&trainer->meter, &times);
@@ -180,8 +208,12 @@ static bool look_at_validation(Loop *loop, Error *error)
     if (trainer->simulated) {   // forward only: a third of a step for each microbatch
         int64_t pieces = ((int64_t)trainer->validation.rows + trainer->microbatch - 1) / trainer->microbatch;
         clock_advance(trainer->spec.clock, pieces * (trainer->model.compute_ns / 3));
-        timeline_add(trainer->meter.timeline, &(Span){.kind = SPAN_KERNEL, .begin = begin, .end = now_ns(loop), .launched_ns = begin,
-            .step = progress->step, .name = "validation"});
+        timeline_add(trainer->meter.timeline, &(Span){.kind = SPAN_KERNEL,
+                                                      .begin = begin,
+                                                      .end = now_ns(loop),
+                                                      .launched_ns = begin,
+                                                      .step = progress->step,
+                                                      .name = "validation"});
     }
     progress->last_loss = loss;
     if (loss < progress->best_loss || trainer->validation.rows == 0) {
@@ -189,7 +221,8 @@ static bool look_at_validation(Loop *loop, Error *error)
         progress->best_step = progress->step;
         progress->bad_epochs = 0;
         trainer->has_best = true;
-        device_copy(trainer->spec.device, trainer->best, trainer->network.weights, trainer_floats(trainer) * (int64_t)sizeof(float));
+        device_copy(trainer->spec.device, trainer->best, trainer->network.weights,
+                    trainer_floats(trainer) * (int64_t)sizeof(float));
     } else {
         progress->bad_epochs++;
     }
@@ -206,14 +239,25 @@ static bool report(Loop *loop, bool epoch_ended, Error *error)
         return false;
     int64_t steps = progress->step - loop->block_first, elapsed_ns = now_ns(loop) - loop->block_begin_ns;
     double seconds = (double)elapsed_ns / 1e9;
-    loop->train_loss = loop->block_samples > 0 ? (sum + trainer->train_loss_sum) / (double)loop->block_samples : loop->train_loss;
+    loop->train_loss = loop->block_samples > 0 ? (sum + trainer->train_loss_sum) / (double)loop->block_samples
+                                               : loop->train_loss;
     int64_t spans_ns = loop->wait_ns + loop->exposed_ns + loop->compute_ns + loop->rest_ns;
     TrainProgress seen = {
-        .step = progress->step, .planned_steps = trainer->planned, .epoch = progress->epoch, .train_loss = loop->train_loss,
-        .validation_loss = progress->last_loss, .wait_ratio = spans_ns > 0 ? (double)loop->wait_ns / (double)spans_ns : 0,
-        .hidden_ratio = (double)NAN, .samples_per_second = seconds > 0 ? (double)loop->block_samples / seconds : 0,
-        .live_bytes = ledger_live(trainer->spec.ledger, LEDGER_DEVICE), .block_seconds = seconds, .block_steps = steps,
-        .wait_ns = loop->wait_ns, .exposed_copy_ns = loop->exposed_ns, .compute_ns = loop->compute_ns, .rest_ns = loop->rest_ns,
+        .step = progress->step,
+        .planned_steps = trainer->planned,
+        .epoch = progress->epoch,
+        .train_loss = loop->train_loss,
+        .validation_loss = progress->last_loss,
+        .wait_ratio = spans_ns > 0 ? (double)loop->wait_ns / (double)spans_ns : 0,
+        .hidden_ratio = (double)NAN,
+        .samples_per_second = seconds > 0 ? (double)loop->block_samples / seconds : 0,
+        .live_bytes = ledger_live(trainer->spec.ledger, LEDGER_DEVICE),
+        .block_seconds = seconds,
+        .block_steps = steps,
+        .wait_ns = loop->wait_ns,
+        .exposed_copy_ns = loop->exposed_ns,
+        .compute_ns = loop->compute_ns,
+        .rest_ns = loop->rest_ns,
         .epoch_ended = epoch_ended,
     };
     if (trainer->spec.watch && !trainer->spec.watch(trainer->spec.watch_context, &seen))
@@ -239,7 +283,8 @@ static bool after_step(Loop *loop, Error *error)
     if ((window || epoch_ended || last) && !report(loop, epoch_ended, error))
         return false;
     double limit = config_real(trainer->config, "train.time_limit");
-    if (limit > 0 && (double)(now_ns(loop) - trainer->begun_ns) / 1e9 > limit && !last && !loop->patience_over)
+    if (limit > 0 && (double)(now_ns(loop) - trainer->begun_ns) / 1e9 > limit && !last &&
+        !loop->patience_over)
         loop->stopped = true;
     return true;
 }
@@ -266,75 +311,11 @@ static bool run_steps(Loop *loop, Error *error)
 static void settle_best(Trainer *trainer)
 {
     if (!trainer->has_best || (trainer->validation.rows > 0 && !isfinite(trainer->progress.last_loss)))
-        device_copy(trainer->spec.device, trainer->best, trainer->network.weights, trainer_floats(trainer) * (int64_t)sizeof(float));
+        device_copy(trainer->spec.device, trainer->best, trainer->network.weights,
+                    trainer_floats(trainer) * (int64_t)sizeof(float));
 }
 
-// -- evidence
-
-static double item_ns(const Json *stage)
-{
-    double items = json_number_or(json_get(stage, "items"), 0), threads = json_number_or(json_get(stage, "threads"), 1);
-    return items > 0 ? json_number_or(json_get(stage, "busy_ns"), 0) / items / threads : 0;
-}
-
-// On the simulated clock the input's own durations are those of the model: loading counts as decoding.
-static void model_stages(const Trainer *trainer, Json *stages)
-{
-    for (size_t i = 0; trainer->simulated && i < json_count(stages); i++) {
-        Json *stage = (Json *)(uintptr_t)json_at(stages, i);
-        const char *name = json_text_or(json_get(stage, "name"), "");
-        int64_t items = json_integer_or(json_get(stage, "items"), 0);
-        bool decode = text_equal(name, "decode"), copy = text_equal(name, "copy");
-        json_put_integer(stage, "busy_ns", items * (decode ? trainer->model.load_ns : copy ? trainer->model.copy_ns : 0));
-    }
-}
-
-// The input's stages, then compute; the slowest by busy time of one item over its threads limits.
-static void put_stages(const Loop *loop, Json *evidence)
-{
-    const Meter *meter = &loop->trainer->meter;
-    const char *ignored = "";
-    Json *stages = feed_stages(loop->feed, &ignored), *compute = json_make_object();
-    model_stages(loop->trainer, stages);
-    static const char *const none[] = {"bytes", "blocked_out_ns", "depth_p50", "depth_p95", "depth_max"};
-    json_put_text(compute, "name", "compute");
-    json_put_integer(compute, "items", meter->compute_items);
-    json_put_integer(compute, "busy_ns", meter->compute_busy_ns);
-    json_put_integer(compute, "blocked_in_ns", meter->waited_ns);
-    json_put_integer(compute, "threads", 1);
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
-        json_put_integer(compute, none[i], 0);
-    json_add(stages, compute);
-    const char *limiting = "compute";
-    double slowest = item_ns(compute);
-    for (size_t i = 0; i + 1 < json_count(stages); i++) {
-        const Json *stage = json_at(stages, i);
-        if (item_ns(stage) > slowest) {
-            slowest = item_ns(stage);
-            limiting = json_text_or(json_get(stage, "name"), "");
-        }
-    }
-    json_put_text(evidence, "limiting_stage", limiting);
-    json_put(evidence, "stages", stages);
-}
-
-static void put_accounts(const Trainer *trainer, Json *evidence)
-{
-    LedgerAccount accounts[LEDGER_ACCOUNTS];
-    size_t count = ledger_accounts(trainer->spec.ledger, accounts);
-    Json *array = json_make_array(), *memory = (Json *)(uintptr_t)json_get(evidence, "memory");
-    for (size_t i = 0; i < count; i++) {
-        Json *account = json_make_object();
-        json_put_text(account, "name", accounts[i].name);
-        json_put_text(account, "kind", ledger_kind_name(accounts[i].kind));
-        json_put_integer(account, "planned_bytes", accounts[i].planned_bytes);
-        json_put_integer(account, "peak_bytes", accounts[i].peak_bytes);
-        json_put_integer(account, "live_bytes", accounts[i].live_bytes);
-        json_add(array, account);
-    }
-    json_put(memory, "accounts", array);
-    json_put_integer(memory, "measured_peak_bytes", ledger_peak(trainer->spec.ledger, LEDGER_DEVICE) + device_info(trainer->spec.device)->context_bytes);
-}
+// -- the end
 
 static bool finish(Loop *loop, const char *trace_path, TrainResult *ret_result, Json *evidence, Error *error)
 {
@@ -349,36 +330,45 @@ static bool finish(Loop *loop, const char *trace_path, TrainResult *ret_result, 
     device_trace(trainer->spec.device, NULL);
     if ((loop->stopped && !checkpoint_begin(trainer, error)) || !checkpoint_end(trainer, error))
         return false;
-    put_stages(loop, evidence);
+    outcome_stages(trainer, loop->feed, evidence);
     clerk_close(&loop->clerk);
     feed_close(loop->feed);   // its staging thread may still be adding a copy: only then is the timeline read
     loop->feed = NULL;
     if (!device_synchronise(trainer->spec.device, error) || !meter_evidence(meter, evidence, error) ||
         (trace_path && !timeline_export_chrome(meter->timeline, "fedgate training", trace_path, error)))
         return false;
-    put_accounts(trainer, evidence);
+    outcome_accounts(trainer, evidence);
     *ret_result = (TrainResult){
-        .steps = progress->step, .planned_steps = trainer->planned, .epochs = progress->epoch, .resumed_from = trainer->resumed.step,
-        .stopped_early = loop->stopped, .best_validation_loss = progress->best_loss,
-        .train_seconds = (double)(meter->host_end_ns - meter->host_begin_ns) / 1e9, .samples = progress->samples - trainer->resumed.samples,
+        .steps = progress->step,
+        .planned_steps = trainer->planned,
+        .epochs = progress->epoch,
+        .resumed_from = trainer->resumed.step,
+        .stopped_early = loop->stopped,
+        .best_validation_loss = progress->best_loss,
+        .train_seconds = (double)(meter->host_end_ns - meter->host_begin_ns) / 1e9,
+        .samples = progress->samples - trainer->resumed.samples,
         .peak_bytes = ledger_peak(trainer->spec.ledger, LEDGER_DEVICE),
     };
     return true;
 }
 
-bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result, Json *evidence, Error *error)
+bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result, Json *evidence,
+                   Error *error)
 {
-    if (!checkpoint_resume(trainer, error) || !meter_init(&trainer->meter, trainer->planned, trainer->progress.step, error))
+    if (!checkpoint_resume(trainer, error) ||
+        !meter_init(&trainer->meter, trainer->planned, trainer->progress.step, error))
         return false;
     Loop loop = {.trainer = trainer, .block_first = trainer->progress.step, .train_loss = (double)NAN};
     trainer->begun_ns = now_ns(&loop);
-    model_clock_init(&trainer->model, trainer->begun_ns, config_integer(trainer->config, "input.workers"), config_integer(trainer->config, "input.prefetch"));
+    model_clock_init(&trainer->model, trainer->begun_ns, config_integer(trainer->config, "input.workers"),
+                     config_integer(trainer->config, "input.prefetch"));
     loop.feed = trainer_feed(trainer, &trainer->progress, error);
     if (!loop.feed)
         return false;
     trainer->meter.host_begin_ns = loop.block_begin_ns = now_ns(&loop);
     trainer->meter.device_begin_ns = device_now_ns(trainer->spec.device);
-    bool good = clerk_open(&loop.clerk, loop.feed, !trainer->simulated, error) && run_steps(&loop, error) && finish(&loop, trace_path, ret_result, evidence, error);
+    bool good = clerk_open(&loop.clerk, loop.feed, !trainer->simulated, error) && run_steps(&loop, error) &&
+                finish(&loop, trace_path, ret_result, evidence, error);
     Error ignored = ERROR_INIT;
     device_trace(trainer->spec.device, NULL);
     clerk_close(&loop.clerk);

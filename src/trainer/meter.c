@@ -1,7 +1,8 @@
-// meter - collects the times of steps, what was launched inside each claim, and live memory; turns them into evidence.
+// meter - collects the times of steps, what was launched inside each claim, and live memory; turns them into
+// evidence.
 //
-// Runs of up to METER_STEPS steps are recorded whole; longer ones in evenly spaced windows. Every span of a step has two
-// timestamps of its own: what no span covers stays uncovered, and the closure judge sees it.
+// Runs of up to METER_STEPS steps are recorded whole; longer ones in evenly spaced windows. Every span of a
+// step has two timestamps of its own: what no span covers stays uncovered, and the closure judge sees it.
 #include "trainer_internal.h"
 
 #include <fedgate/json.h>
@@ -22,8 +23,10 @@ static const char *const claim_names[CLAIM_COUNT] = {
 bool meter_init(Meter *meter, int64_t planned, int64_t done, Error *error)
 {
     int64_t left = planned > done ? planned - done : 1;
-    *meter = (Meter){.planned = planned, .window = METER_WINDOW, .live_every = (left + METER_LIVE - 1) / METER_LIVE};
-    meter->period = left <= METER_STEPS ? METER_WINDOW : METER_WINDOW * ((left + METER_STEPS - 1) / METER_STEPS);
+    *meter = (Meter){
+        .planned = planned, .window = METER_WINDOW, .live_every = (left + METER_LIVE - 1) / METER_LIVE};
+    meter->period =
+        left <= METER_STEPS ? METER_WINDOW : METER_WINDOW * ((left + METER_STEPS - 1) / METER_STEPS);
     meter->capacity = (size_t)(left < METER_STEPS ? left : METER_STEPS) + METER_WINDOW;
     meter->steps = calloc(meter->capacity, sizeof *meter->steps);
     meter->live_index = calloc(METER_LIVE + 1, sizeof *meter->live_index);
@@ -105,7 +108,8 @@ static bool put_plausible(const Meter *meter, Json *evidence, Error *error)
 {
     Interval *scratch = calloc(timeline_count(meter->timeline) + 1, sizeof *scratch);
     if (!scratch)
-        return FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu spans", timeline_count(meter->timeline));
+        return FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu spans",
+                    timeline_count(meter->timeline));
     Json *claims = json_make_array();
     for (int i = 0; i < CLAIM_COUNT; i++) {
         const Claimed *claimed = &meter->claimed[i];
@@ -165,7 +169,8 @@ static bool put_timeline(const Meter *meter, Json *evidence, Error *error)
     TimelineTrust trust = {0};
     if (!timeline_overlap(meter->timeline, &steps, &count, &trust, error))
         return false;
-    Json *timeline = json_make_object(), *arrays = json_make_object(), *trusted = json_make_object(), *reasons = json_make_array();
+    Json *timeline = json_make_object(), *arrays = json_make_object(), *trusted = json_make_object(),
+         *reasons = json_make_array();
     json_put_text(timeline, "source", "cpu staging thread");
     json_put_bool(timeline, "resident", false);
     json_put_bool(timeline, "step_marks", true);

@@ -1,4 +1,5 @@
-// minimise - limited-memory BFGS with a backtracking line search, and Cholesky's factorisation: plain double, fixed order.
+// minimise - limited-memory BFGS with a backtracking line search, and Cholesky's factorisation: plain double,
+// fixed order.
 #include "baseline_internal.h"
 
 #include <math.h>
@@ -7,7 +8,10 @@
 
 enum { HISTORY = 12, BACKTRACKS = 40 };
 
-typedef struct Memory { double *s[HISTORY], *y[HISTORY], rho[HISTORY]; size_t held, next; } Memory;
+typedef struct Memory {
+    double *s[HISTORY], *y[HISTORY], rho[HISTORY];
+    size_t held, next;
+} Memory;
 
 static double dot(const double *a, const double *b, size_t n)
 {
@@ -66,7 +70,8 @@ static void remember(Memory *memory, const double *step, const double *old, cons
     memory->held += memory->held < HISTORY;
 }
 
-bool lbfgs_minimise(LbfgsValue value, void *context, double *x, size_t n, double tolerance, int iterations, Error *error)
+bool lbfgs_minimise(LbfgsValue value, void *context, double *x, size_t n, double tolerance, int iterations,
+                    Error *error)
 {
     double *block = calloc((2 * HISTORY + 5) * n + 1, sizeof *block);
     if (!block)
@@ -76,11 +81,13 @@ bool lbfgs_minimise(LbfgsValue value, void *context, double *x, size_t n, double
         memory.s[i] = block + 2 * i * n;
         memory.y[i] = block + (2 * i + 1) * n;
     }
-    double *gradient = block + 2 * HISTORY * n, *direction = gradient + n, *trial = direction + n, *trial_gradient = trial + n, *step = trial_gradient + n;
+    double *gradient = block + 2 * HISTORY * n, *direction = gradient + n, *trial = direction + n,
+           *trial_gradient = trial + n, *step = trial_gradient + n;
     double now = value(context, x, gradient);
     for (int round = 0; round < iterations && largest(gradient, n) > tolerance; round++) {
         direction_of(&memory, gradient, direction, n);
-        double slope = dot(direction, gradient, n), length = memory.held > 0 ? 1 : 1 / (1 + sqrt(dot(gradient, gradient, n))), found = NAN;
+        double slope = dot(direction, gradient, n),
+               length = memory.held > 0 ? 1 : 1 / (1 + sqrt(dot(gradient, gradient, n))), found = NAN;
         for (int back = 0; back < BACKTRACKS; back++, length /= 2) {
             for (size_t i = 0; i < n; i++)
                 trial[i] = x[i] + (step[i] = length * direction[i]);
@@ -98,7 +105,8 @@ bool lbfgs_minimise(LbfgsValue value, void *context, double *x, size_t n, double
     }
     double left = largest(gradient, n);
     free(block);
-    return left <= 100 * tolerance || FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, tolerance);
+    return left <= 100 * tolerance ||
+           FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, tolerance);
 }
 
 bool cholesky_solve(double *a, double *b, size_t n)

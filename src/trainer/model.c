@@ -1,4 +1,5 @@
-// model - weights in host memory as a release seals them: model.safetensors and model.json, the same bytes for the same bits.
+// model - weights in host memory as a release seals them: model.safetensors and model.json, the same bytes
+// for the same bits.
 #include "trainer_internal.h"
 
 #include <fedgate/file.h>
@@ -60,7 +61,8 @@ bool model_save(const Model *model, const char *directory, Error *error)
     for (size_t i = 0; i < model->layout.count; i++)
         tensors[i] = layout_tensor(&model->layout, model->weights, i);
     const char *const metadata[] = {"format", "fedgate model 1", NULL};
-    if (!file_join(path, directory, "model.safetensors", error) || !tensors_write(path, tensors, model->layout.count, metadata, error))
+    if (!file_join(path, directory, "model.safetensors", error) ||
+        !tensors_write(path, tensors, model->layout.count, metadata, error))
         return error_prefix(error, "model");
     OWNED(Json, json_free) *json = describe(model);
     SCOPED_TEXT text;
@@ -71,7 +73,8 @@ bool model_save(const Model *model, const char *directory, Error *error)
            file_write_new(path, text.data, text.length, 0640, error);
 }
 
-static bool read_integers(const Json *json, const char *key, size_t maximum, int64_t limit, int64_t *ret_values, size_t *ret_count, Error *error)
+static bool read_integers(const Json *json, const char *key, size_t maximum, int64_t limit,
+                          int64_t *ret_values, size_t *ret_count, Error *error)
 {
     const Json *array = json_get(json, key);
     if (!json_is_array(array) || json_count(array) > maximum)
@@ -92,20 +95,24 @@ static bool read_shape(const Json *json, Model *model, Error *error)
     const char *task, *kind;
     int64_t format;
     size_t categorical = 0, embeddings = 0;
-    if (!json_get_integer(json, "format", &format, error) || !json_get_text(json, "kind", &kind, error) || !json_get_text(json, "task", &task, error) ||
-        !json_get_integer(json, "numeric", &shape->numeric, error) || !json_get_integer(json, "outputs", &shape->outputs, error) ||
-        !read_integers(json, "cardinality", SHAPE_CATEGORICAL, limit, shape->cardinality, &categorical, error) ||
+    if (!json_get_integer(json, "format", &format, error) || !json_get_text(json, "kind", &kind, error) ||
+        !json_get_text(json, "task", &task, error) ||
+        !json_get_integer(json, "numeric", &shape->numeric, error) ||
+        !json_get_integer(json, "outputs", &shape->outputs, error) ||
+        !read_integers(json, "cardinality", SHAPE_CATEGORICAL, limit, shape->cardinality, &categorical,
+                       error) ||
         !read_integers(json, "embedding", SHAPE_CATEGORICAL, limit, shape->embedding, &embeddings, error) ||
         !read_integers(json, "hidden", SHAPE_LAYERS, limit, shape->hidden, &shape->layers, error))
         return false;
     if (format != MODEL_FORMAT || strcmp(kind, "mlp") != 0)
-        return FAIL(error, ERROR_DATA, 0, "kind '%s' of format %lld is not 'mlp' of format %d", kind, (long long)format, MODEL_FORMAT);
+        return FAIL(error, ERROR_DATA, 0, "kind '%s' of format %lld is not 'mlp' of format %d", kind,
+                    (long long)format, MODEL_FORMAT);
     if (!loss_kind_find(task, &model->kind))
         return FAIL(error, ERROR_DATA, 0, "unknown task '%s'", task);
     shape->categorical = (int64_t)categorical;
     bool outputs = model->kind == FEDGATE_LOSS_CLASSES ? shape->outputs >= 2 : shape->outputs == 1;
-    if (shape->numeric < 0 || shape->numeric > limit || shape->outputs > limit || !outputs || categorical != embeddings ||
-        shape->numeric + shape->categorical == 0)
+    if (shape->numeric < 0 || shape->numeric > limit || shape->outputs > limit || !outputs ||
+        categorical != embeddings || shape->numeric + shape->categorical == 0)
         return FAIL(error, ERROR_DATA, 0, "the sizes contradict each other");
     return true;
 }
@@ -116,7 +123,8 @@ static bool read_weights(Model *model, const TensorFile *file, Error *error)
         return FAIL(error, ERROR_DATA, 0, "%zu tensors, not %zu", tensors_count(file), model->layout.count);
     for (size_t i = 0; i < model->layout.count; i++) {
         const Parameter *at = &model->layout.at[i];
-        const Tensor *tensor = tensors_need(file, at->name, TENSOR_F32, at->columns > 0 ? 2 : 1, (int64_t[]){at->rows, at->columns}, error);
+        const Tensor *tensor = tensors_need(file, at->name, TENSOR_F32, at->columns > 0 ? 2 : 1,
+                                            (int64_t[]){at->rows, at->columns}, error);
         if (!tensor)
             return false;
         memcpy(model->weights + at->offset, tensor->data, (size_t)tensor->bytes);
@@ -140,12 +148,16 @@ Model *model_load(const char *directory, Error *error)
     OWNED(TensorFile, tensors_free) *file = NULL;
     if (good && file_join(path, directory, "model.safetensors", error))
         file = tensors_read(path, model_bytes_max, error);
-    if (file) {   // its size is proved, so the sizes of the shape are only believed when the tensors have them
+    if (file) {   // its size is proved, so the sizes of the shape are only believed when the tensors have
+                  // them
         layout_init(&model->layout, &model->shape);
         model->weights = model->layout.floats * (int64_t)sizeof(float) <= (int64_t)model_bytes_max
-                             ? calloc((size_t)model->layout.floats, sizeof *model->weights) : NULL;
-        good = model->weights ? read_weights(model, file, error) || error_prefix(error, "model file '%s'", path)
-                              : FAIL(error, ERROR_MEMORY, 0, "could not take memory for %lld weights", (long long)model->layout.floats);
+                             ? calloc((size_t)model->layout.floats, sizeof *model->weights)
+                             : NULL;
+        good = model->weights
+                   ? read_weights(model, file, error) || error_prefix(error, "model file '%s'", path)
+                   : FAIL(error, ERROR_MEMORY, 0, "could not take memory for %lld weights",
+                          (long long)model->layout.floats);
     }
     if (good && file)
         return model;
@@ -174,21 +186,34 @@ void model_digest(const Model *model, Digest *ret_digest)
 
 enum { PREDICT_ROWS = 512 };
 
-typedef struct Piece { float *x; int32_t *codes; double *score; int64_t x_bytes, code_bytes, score_bytes; } Piece;
+typedef struct Piece {
+    float *x;
+    int32_t *codes;
+    double *score;
+    int64_t x_bytes, code_bytes, score_bytes;
+} Piece;
 
-static bool predict_rows(Network *network, const Piece *piece, const Table *table, size_t first, size_t count, double *ret_score, Error *error)
+static bool predict_rows(Network *network, const Piece *piece, const Table *table, size_t first, size_t count,
+                         double *ret_score, Error *error)
 {
     const float *x = table->x + first * table->numeric;
     const int32_t *codes = table->codes + first * table->categorical;
     size_t outputs = (size_t)network->shape.outputs;
-    if ((table->numeric > 0 && !device_load(network->device, piece->x, x, (int64_t)(count * table->numeric * sizeof *x), error)) ||
-        (table->categorical > 0 && !device_load(network->device, piece->codes, codes, (int64_t)(count * table->categorical * sizeof *codes), error)))
+    if ((table->numeric > 0 &&
+         !device_load(network->device, piece->x, x, (int64_t)(count * table->numeric * sizeof *x), error)) ||
+        (table->categorical > 0 &&
+         !device_load(network->device, piece->codes, codes,
+                      (int64_t)(count * table->categorical * sizeof *codes), error)))
         return false;
     Rows rows = {.numeric = piece->x, .codes = piece->codes, .count = (int64_t)count};
     network_forward(network, &rows, NULL);
-    device_score(network->device, &(FedgateScore){.kind = network->kind, .logits = network->value[network->shape.layers],
-        .score = piece->score, .rows = (int64_t)count, .outputs = network->shape.outputs});
-    return device_copy_out(network->device, ret_score + first * outputs, piece->score, (int64_t)(count * outputs * sizeof *ret_score), error);
+    device_score(network->device, &(FedgateScore){.kind = network->kind,
+                                                  .logits = network->value[network->shape.layers],
+                                                  .score = piece->score,
+                                                  .rows = (int64_t)count,
+                                                  .outputs = network->shape.outputs});
+    return device_copy_out(network->device, ret_score + first * outputs, piece->score,
+                           (int64_t)(count * outputs * sizeof *ret_score), error);
 }
 
 static bool take_piece(Device *device, const Model *model, Piece *piece, Error *error)
@@ -202,22 +227,27 @@ static bool take_piece(Device *device, const Model *model, Piece *piece, Error *
     return piece->score != NULL;
 }
 
-bool model_predict(const Model *model, Device *device, Ledger *ledger, const Table *table, double target_mean, double target_deviation,
-                   double *ret_score, Error *error)
+bool model_predict(const Model *model, Device *device, Ledger *ledger, const Table *table, double target_mean,
+                   double target_deviation, double *ret_score, Error *error)
 {
     (void)ledger;
-    if ((int64_t)table->numeric != model->shape.numeric || (int64_t)table->categorical != model->shape.categorical)
-        return FAIL(error, ERROR_DATA, 0, "model takes %lld numeric and %lld categorical inputs, the table has %zu and %zu",
-                    (long long)model->shape.numeric, (long long)model->shape.categorical, table->numeric, table->categorical);
+    if ((int64_t)table->numeric != model->shape.numeric ||
+        (int64_t)table->categorical != model->shape.categorical)
+        return FAIL(error, ERROR_DATA, 0,
+                    "model takes %lld numeric and %lld categorical inputs, the table has %zu and %zu",
+                    (long long)model->shape.numeric, (long long)model->shape.categorical, table->numeric,
+                    table->categorical);
     for (size_t i = 0; i < table->rows * table->categorical; i++)
         if (table->codes[i] < 0 || table->codes[i] >= model->shape.cardinality[i % table->categorical])
-            return FAIL(error, ERROR_DATA, 0, "row %zu has code %d, over the limit of %lld", i / table->categorical, table->codes[i],
+            return FAIL(error, ERROR_DATA, 0, "row %zu has code %d, over the limit of %lld",
+                        i / table->categorical, table->codes[i],
                         (long long)model->shape.cardinality[i % table->categorical] - 1);
     Network network;
     Piece piece = {0};
     if (!network_open(&network, device, &model->shape, model->kind, PREDICT_ROWS, false, error))
         return false;
-    bool good = device_load(device, network.weights, model->weights, model->layout.floats * (int64_t)sizeof(float), error) &&
+    bool good = device_load(device, network.weights, model->weights,
+                            model->layout.floats * (int64_t)sizeof(float), error) &&
                 take_piece(device, model, &piece, error);
     for (size_t first = 0; good && first < table->rows; first += PREDICT_ROWS) {
         size_t count = table->rows - first < PREDICT_ROWS ? table->rows - first : PREDICT_ROWS;

@@ -1,7 +1,9 @@
-// model_clock - what a step lasts on the simulated clock: loading, copy and compute as a tandem queue, from declared durations.
+// model_clock - what a step lasts on the simulated clock: loading, copy and compute as a tandem queue, from
+// declared durations.
 //
-// Batch b is loaded by worker b mod workers once batch b - prefetch was taken; copied after it is loaded, after the copy before
-// it, and when the compute of batch b - 1 begins (planted fault copy.serial: when it ends); computed when the host has it.
+// Batch b is loaded by worker b mod workers once batch b - prefetch was taken; copied after it is loaded,
+// after the copy before it, and when the compute of batch b - 1 begins (planted fault copy.serial: when it
+// ends); computed when the host has it.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -34,7 +36,8 @@ void model_clock_init(ModelClock *model, int64_t now_ns, int64_t workers, int64_
 
 void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step)
 {
-    int64_t *worker = &model->free_ns[model->batch % model->workers], *taken = &model->taken_ns[model->batch % model->prefetch];
+    int64_t *worker = &model->free_ns[model->batch % model->workers],
+            *taken = &model->taken_ns[model->batch % model->prefetch];
     ModelStep step = {.load_end = later(*worker, *taken) + model->load_ns};
     int64_t slot = model->serial ? model->compute_end_ns : model->compute_begin_ns;
     if (model->serial && model->batch > 0)

@@ -1,7 +1,8 @@
-// probe - shows by behaviour that the FP32 arm computes in FP32: values that TF32 or BF16 would round away, and long sums.
+// probe - shows by behaviour that the FP32 arm computes in FP32: values that TF32 or BF16 would round away,
+// and long sums.
 //
-// Errors are scaled by the norms of the operands, so a limit means the same for every shape. TF32 keeps 10 bits of mantissa: its
-// error on these operands is some 3e-4, hundreds of times every limit here.
+// Errors are scaled by the norms of the operands, so a limit means the same for every shape. TF32 keeps 10
+// bits of mantissa: its error on these operands is some 3e-4, hundreds of times every limit here.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -14,11 +15,12 @@
 typedef struct Probe {
     const char *name;
     int64_t rows, in, out;
-    bool fine;       // operands 1 + k 2^-12: a 10-bit mantissa cannot hold them
+    bool fine;   // operands 1 + k 2^-12: a 10-bit mantissa cannot hold them
     double limit;
 } Probe;
 
-// A sum of n products in single precision errs by some sqrt(n) 2^-24 of its norm when the roundings are independent; four times that.
+// A sum of n products in single precision errs by some sqrt(n) 2^-24 of its norm when the roundings are
+// independent; four times that.
 static const Probe probes[] = {
     {"values below TF32 resolution", 64, 64, 64, true, 4e-6},
     {"values below TF32 resolution, one output", 64, 64, 1, true, 4e-6},
@@ -74,7 +76,8 @@ static bool run_probe(Trainer *trainer, const Probe *probe, uint64_t key, Json *
 {
     Device *device = trainer->spec.device;
     Ledger *ledger = trainer->spec.ledger;
-    int64_t xs = probe->rows * probe->in, ws = probe->in * probe->out, ys = probe->rows * probe->out, floats = xs + ws + ys + probe->out;
+    int64_t xs = probe->rows * probe->in, ws = probe->in * probe->out, ys = probe->rows * probe->out,
+            floats = xs + ws + ys + probe->out;
     int64_t bytes = floats * (int64_t)sizeof(float);
     float *host = ledger_take(ledger, LEDGER_HOST, "probe", 2 * bytes, error);
     float *memory = host ? device_take(device, "workspace", bytes, error) : NULL;
@@ -86,13 +89,19 @@ static bool run_probe(Trainer *trainer, const Probe *probe, uint64_t key, Json *
         good = device_load(device, memory, given, (xs + ws) * (int64_t)sizeof(float), error);
     }
     if (good) {
-        device_dense(device, &(FedgateDense){.x = memory, .w = memory + xs, .bias = memory + xs + ws + ys, .y = memory + xs + ws,
-            .rows = probe->rows, .in = probe->in, .out = probe->out});
+        device_dense(device, &(FedgateDense){.x = memory,
+                                             .w = memory + xs,
+                                             .bias = memory + xs + ws + ys,
+                                             .y = memory + xs + ws,
+                                             .rows = probe->rows,
+                                             .in = probe->in,
+                                             .out = probe->out});
         good = device_copy_out(device, host + xs + ws, memory + xs + ws, ys * (int64_t)sizeof(float), error);
     }
     if (good) {
         char shape[64];
-        snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)probe->rows, (long long)probe->in, (long long)probe->out);
+        snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)probe->rows, (long long)probe->in,
+                 (long long)probe->out);
         Json *json = json_make_object();
         json_put_text(json, "name", probe->name);
         json_put_text(json, "shape", shape);
@@ -113,7 +122,8 @@ bool trainer_probe_reference(Trainer *trainer, Json *evidence, Error *error)
     json_put_text(parity, "reference", "float64");
     bool good = true;
     for (size_t i = 0; good && i < sizeof probes / sizeof probes[0]; i++)
-        good = run_probe(trainer, &probes[i], 0x70726f6265u + i, array, error) || error_prefix(error, "probe '%s'", probes[i].name);
+        good = run_probe(trainer, &probes[i], 0x70726f6265u + i, array, error) ||
+               error_prefix(error, "probe '%s'", probes[i].name);
     json_put(parity, "probes", array);
     json_put(evidence, "parity", parity);
     return good;

@@ -1,5 +1,5 @@
-// rehearse - one full cycle under the budget before the night depends on it: the longest batch, an optimizer step, the remainder
-// batch, validation. The state is as before afterwards.
+// rehearse - one full cycle under the budget before the night depends on it: the longest batch, an optimizer
+// step, the remainder batch, validation. The state is as before afterwards.
 #include "trainer_internal.h"
 
 #include <fedgate/json.h>
@@ -16,7 +16,8 @@ static bool cycle(Trainer *trainer, Error *error)
         return FAIL(error, ERROR_DATA, 0, "the input gave no batch to rehearse with");
     int64_t remainder = trainer->train_rows % trainer->batch;
     bool good = trainer_step(trainer, &batch, batch.rows, 0, NULL, error) &&
-                (remainder == 0 || remainder > batch.rows || trainer_step(trainer, &batch, remainder, 0, NULL, error));
+                (remainder == 0 || remainder > batch.rows ||
+                 trainer_step(trainer, &batch, remainder, 0, NULL, error));
     feed_release(feed, &batch);
     double loss;
     return good && trainer_validate(trainer, &loss, error) && device_synchronise(trainer->spec.device, error);
@@ -31,7 +32,8 @@ bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error)
         good = cycle(trainer, error);
         Error restoring = ERROR_INIT;
         double ignored;
-        bool restored = trainer_load_state(trainer, state, &restoring) && network_read_loss(&trainer->network, &ignored, &restoring);
+        bool restored = trainer_load_state(trainer, state, &restoring) &&
+                        network_read_loss(&trainer->network, &ignored, &restoring);
         if (good && !restored) {
             *error = restoring;
             good = false;

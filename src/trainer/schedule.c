@@ -1,7 +1,9 @@
-// schedule - learning rate by step: a linear rise over the warm-up, then half a cosine down to the final share.
+// schedule - learning rate by step: a linear rise over the warm-up, then half a cosine down to the final
+// share.
 #include "trainer_internal.h"
 
-// sin(pi/2 - pi t) by its series on [-pi/2, pi/2]: 1e-16 there, and no C library whose last bit depends on the processor.
+// sin(pi/2 - pi t) by its series on [-pi/2, pi/2]: 1e-16 there, and no C library whose last bit depends on
+// the processor.
 double schedule_cosine(double turns)
 {
     double x = 1.5707963267948966 - 3.141592653589793 * turns, square = x * x, term = x, sum = x;

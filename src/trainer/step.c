@@ -1,6 +1,8 @@
-// step - one optimizer step: microbatches forward and backward, the gradient norm, AdamW; and the planted faults of a step.
+// step - one optimizer step: microbatches forward and backward, the gradient norm, AdamW; and the planted
+// faults of a step.
 //
-// The gradient of a batch is the mean over its rows, whatever the microbatch; the remainder batch of an epoch is a mean over fewer.
+// The gradient of a batch is the mean over its rows, whatever the microbatch; the remainder batch of an epoch
+// is a mean over fewer.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -9,8 +11,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Planted: targets of the batch shuffled among its rows, or not a number at all. Not traced: a real fault of this kind copies nothing.
-static bool plant_target(Trainer *trainer, const FeedBatch *batch, int64_t step, const float **ret_target, Error *error)
+// Planted: targets of the batch shuffled among its rows, or not a number at all. Not traced: a real fault of
+// this kind copies nothing.
+static bool plant_target(Trainer *trainer, const FeedBatch *batch, int64_t step, const float **ret_target,
+                         Error *error)
 {
     bool shuffle = fault_set("quality.shuffle_labels");
     double nan_step = fault_value("train.nan_step", 0);
@@ -24,7 +28,8 @@ static bool plant_target(Trainer *trainer, const FeedBatch *batch, int64_t step,
     device_trace(trainer->network.device, NULL);
     bool good = device_copy_out(trainer->network.device, target, batch->target, bytes, error);
     for (int64_t i = batch->rows - 1; good && i > 0 && shuffle; i--) {
-        int64_t j = (int64_t)(random_bits(trainer->seed, (uint64_t)(step * batch->rows + i)) % (uint64_t)(i + 1));
+        int64_t j =
+            (int64_t)(random_bits(trainer->seed, (uint64_t)(step * batch->rows + i)) % (uint64_t)(i + 1));
         float kept = target[i];
         target[i] = target[j];
         target[j] = kept;
@@ -46,9 +51,14 @@ static void optimize(Trainer *trainer, int64_t step)
     float clip = (float)recipe->clip;
     if (clip > 0)
         device_square_sum(network->device, network->gradients, layout->floats, &network->sums[SUM_SQUARES]);
-    FedgateAdam op = {.rate = (float)rate, .beta1 = (float)recipe->beta1, .beta2 = (float)recipe->beta2, .epsilon = (float)recipe->epsilon,
-                      .correction1 = (float)(1 / (1 - schedule_power(recipe->beta1, step + 1))), .clip = clip,
-                      .correction2 = (float)(1 / (1 - schedule_power(recipe->beta2, step + 1))), .square_sum = &network->sums[SUM_SQUARES]};
+    FedgateAdam op = {.rate = (float)rate,
+                      .beta1 = (float)recipe->beta1,
+                      .beta2 = (float)recipe->beta2,
+                      .epsilon = (float)recipe->epsilon,
+                      .correction1 = (float)(1 / (1 - schedule_power(recipe->beta1, step + 1))),
+                      .clip = clip,
+                      .correction2 = (float)(1 / (1 - schedule_power(recipe->beta2, step + 1))),
+                      .square_sum = &network->sums[SUM_SQUARES]};
     for (int part = 0; part < 2; part++) {   // what decays, then the biases
         int64_t begin = part ? layout->decayed : 0;
         op.weights = network->weights + begin;
@@ -63,7 +73,8 @@ static void optimize(Trainer *trainer, int64_t step)
 
 int64_t claimed_length(Interval launched)
 {
-    const int64_t launch_ns = 1000;   // planted: the timer is stopped when the work is given, not when it is done
+    const int64_t launch_ns =
+        1000;   // planted: the timer is stopped when the work is given, not when it is done
     int64_t length = launched.end - launched.begin;
     return fault_set("train.unsynchronised") && length > launch_ns ? launch_ns : length;
 }
@@ -71,20 +82,25 @@ int64_t claimed_length(Interval launched)
 static void claim(Meter *meter, Claim which, Interval launched, const Network *network, int64_t rows)
 {
     bool backward = which == CLAIM_BACKWARD;
-    meter_claim(meter, which, launched, claimed_length(launched), network_flop(network, rows, backward), network_bytes(network, rows, backward));
+    meter_claim(meter, which, launched, claimed_length(launched), network_flop(network, rows, backward),
+                network_bytes(network, rows, backward));
 }
 
-bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter, Error *error)
+bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter,
+                  Error *error)
 {
     Network *network = &trainer->network;
     const TrainShape *shape = &network->shape;
     const float *target;
     if (!plant_target(trainer, batch, step, &target, error))
         return false;
-    Dropout dropout = {.keep = 1 - (float)trainer->recipe.dropout, .key = random_bits(hash_mix2(trainer->seed, 0x64726f70u), (uint64_t)step)};
+    Dropout dropout = {.keep = 1 - (float)trainer->recipe.dropout,
+                       .key = random_bits(hash_mix2(trainer->seed, 0x64726f70u), (uint64_t)step)};
     for (int64_t first = 0; first < count; first += trainer->microbatch) {
-        Rows rows = {.numeric = batch->numeric + first * shape->numeric, .codes = batch->codes + first * shape->categorical,
-                     .target = target + first, .first = first,
+        Rows rows = {.numeric = batch->numeric + first * shape->numeric,
+                     .codes = batch->codes + first * shape->categorical,
+                     .target = target + first,
+                     .first = first,
                      .count = count - first < trainer->microbatch ? count - first : trainer->microbatch};
         Interval forward = {.begin = device_now_ns(network->device)}, backward;
         network_forward(network, &rows, &dropout);

@@ -1,7 +1,8 @@
 // trainer - opening and closing, the state that training changes, validation.
 //
-// Everything is taken here, so that a run that does not fit is refused before its first step. The validation table stays on the
-// device when it is small beside the budget; else it is handed over in pieces of a microbatch.
+// Everything is taken here, so that a run that does not fit is refused before its first step. The validation
+// table stays on the device when it is small beside the budget; else it is handed over in pieces of a
+// microbatch.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -22,13 +23,16 @@ static bool check_shape(const Trainer *trainer, Error *error)
 {
     const Config *config = trainer->config;
     if (config_list_count(config, "train.hidden") > SHAPE_LAYERS)
-        return FAIL(error, ERROR_CONFIG, 0, "option 'train.hidden' has %zu layers, over the limit of %d", config_list_count(config, "train.hidden"), SHAPE_LAYERS);
+        return FAIL(error, ERROR_CONFIG, 0, "option 'train.hidden' has %zu layers, over the limit of %d",
+                    config_list_count(config, "train.hidden"), SHAPE_LAYERS);
     if (maps_categorical(trainer->spec.maps) > SHAPE_CATEGORICAL)
-        return FAIL(error, ERROR_CONFIG, 0, "option 'data.categorical' has %zu columns, over the limit of %d", maps_categorical(trainer->spec.maps), SHAPE_CATEGORICAL);
+        return FAIL(error, ERROR_CONFIG, 0, "option 'data.categorical' has %zu columns, over the limit of %d",
+                    maps_categorical(trainer->spec.maps), SHAPE_CATEGORICAL);
     if (trainer->train_rows == 0)
         return FAIL(error, ERROR_DATA, 0, "no training row is left after the split");
     if (trainer->batch % trainer->microbatch != 0)
-        return FAIL(error, ERROR_CONFIG, 0, "microbatch %lld does not divide the batch of %lld", (long long)trainer->microbatch, (long long)trainer->batch);
+        return FAIL(error, ERROR_CONFIG, 0, "microbatch %lld does not divide the batch of %lld",
+                    (long long)trainer->microbatch, (long long)trainer->batch);
     return true;
 }
 
@@ -36,10 +40,14 @@ static void read_plan(Trainer *trainer)
 {
     const Config *config = trainer->config;
     trainer->recipe = (Recipe){
-        .rate = config_real(config, "train.learning_rate"), .warmup = config_real(config, "train.warmup"),
-        .final_ratio = config_real(config, "train.final_rate"), .decay = config_real(config, "train.weight_decay"),
-        .beta1 = config_real(config, "train.beta1"), .beta2 = config_real(config, "train.beta2"),
-        .epsilon = config_real(config, "train.epsilon"), .clip = config_real(config, "train.clip"),
+        .rate = config_real(config, "train.learning_rate"),
+        .warmup = config_real(config, "train.warmup"),
+        .final_ratio = config_real(config, "train.final_rate"),
+        .decay = config_real(config, "train.weight_decay"),
+        .beta1 = config_real(config, "train.beta1"),
+        .beta2 = config_real(config, "train.beta2"),
+        .epsilon = config_real(config, "train.epsilon"),
+        .clip = config_real(config, "train.clip"),
         .dropout = config_real(config, "train.dropout"),
     };
     trainer->seed = (uint64_t)config_integer(config, "train.seed");
@@ -87,7 +95,8 @@ static bool open_network(Trainer *trainer, Error *error)
         return false;
     trainer->best = device_take(device, "best weights", float_bytes(trainer), error);
     trainer->extra_bytes = (int64_t)fault_value("memory.extra_bytes", 0);
-    if (trainer->best && trainer->extra_bytes > 0 && !(trainer->extra = device_take(device, "unplanned", trainer->extra_bytes, error)))
+    if (trainer->best && trainer->extra_bytes > 0 &&
+        !(trainer->extra = device_take(device, "unplanned", trainer->extra_bytes, error)))
         return false;
     if (trainer->best && (fault_set("quality.shuffle_labels") || fault_set("train.nan_step")))
         trainer->planted = device_take(device, "planted", trainer->batch * (int64_t)sizeof(float), error);
@@ -108,7 +117,8 @@ Trainer *trainer_open(const TrainerSpec *spec, Error *error)
     read_plan(trainer);
     make_record(trainer);
     if (check_shape(trainer, error) && open_network(trainer, error) &&
-        dataset_decode(spec->dataset, spec->maps, SPLIT_VALIDATION, spec->ledger, &trainer->validation, error)) {
+        dataset_decode(spec->dataset, spec->maps, SPLIT_VALIDATION, spec->ledger, &trainer->validation,
+                       error)) {
         trainer->has_validation = true;
         if (file_make_directories(spec->checkpoints, 0750, error) && trainer_fill_start(trainer, error) &&
             trainer_upload_validation(trainer, error))
@@ -118,7 +128,8 @@ Trainer *trainer_open(const TrainerSpec *spec, Error *error)
     return NULL;
 }
 
-static void give_table(Trainer *trainer, const char *account, float *x, int32_t *codes, float *target, int64_t rows)
+static void give_table(Trainer *trainer, const char *account, float *x, int32_t *codes, float *target,
+                       int64_t rows)
 {
     Device *device = trainer->spec.device;
     device_give(device, account, x, rows * trainer->network.shape.numeric * (int64_t)sizeof *x);
@@ -138,7 +149,8 @@ void trainer_free(Trainer *trainer)
     device_trace(device, NULL);
     meter_done(&trainer->meter);
     witness_done(trainer);
-    give_table(trainer, "validation", trainer->table_x, trainer->table_codes, trainer->table_target, trainer->table_rows);
+    give_table(trainer, "validation", trainer->table_x, trainer->table_codes, trainer->table_target,
+               trainer->table_rows);
     for (int64_t i = 0; i < trainer->leaks; i++)
         device_give(device, "retained", trainer->leaked[i], trainer->leak_bytes);
     free(trainer->leaked);
@@ -178,25 +190,38 @@ bool trainer_save_state(Trainer *trainer, float *ret_state, Error *error)
 {
     const Network *network = &trainer->network;
     return device_copy_out(network->device, ret_state, network->weights, float_bytes(trainer), error) &&
-           device_copy_out(network->device, ret_state + network->layout.floats, network->moments, 2 * float_bytes(trainer), error);
+           device_copy_out(network->device, ret_state + network->layout.floats, network->moments,
+                           2 * float_bytes(trainer), error);
 }
 
 bool trainer_load_state(Trainer *trainer, const float *state, Error *error)
 {
     const Network *network = &trainer->network;
     return device_load(network->device, network->weights, state, float_bytes(trainer), error) &&
-           device_load(network->device, network->moments, state + network->layout.floats, 2 * float_bytes(trainer), error);
+           device_load(network->device, network->moments, state + network->layout.floats,
+                       2 * float_bytes(trainer), error);
 }
 
 Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error)
 {
     const Config *config = trainer->config;
     FeedSpec spec = {
-        .dataset = trainer->spec.dataset, .maps = trainer->spec.maps, .device = trainer->spec.device, .clock = trainer->spec.clock,
-        .ledger = trainer->spec.ledger, .split = SPLIT_TRAIN, .batch = trainer->batch, .seed = trainer->seed, .shuffle = true,
-        .epoch = from->epoch, .position = from->position, .epochs = trainer->epochs,
-        .augment_noise = config_real(config, "input.augment_noise"), .workers = (int)config_integer(config, "input.workers"),
-        .prefetch = (int)config_integer(config, "input.prefetch"), .slots = (int)config_integer(config, "input.slots"),
+        .dataset = trainer->spec.dataset,
+        .maps = trainer->spec.maps,
+        .device = trainer->spec.device,
+        .clock = trainer->spec.clock,
+        .ledger = trainer->spec.ledger,
+        .split = SPLIT_TRAIN,
+        .batch = trainer->batch,
+        .seed = trainer->seed,
+        .shuffle = true,
+        .epoch = from->epoch,
+        .position = from->position,
+        .epochs = trainer->epochs,
+        .augment_noise = config_real(config, "input.augment_noise"),
+        .workers = (int)config_integer(config, "input.workers"),
+        .prefetch = (int)config_integer(config, "input.prefetch"),
+        .slots = (int)config_integer(config, "input.slots"),
     };
     return feed_open(&spec, error);
 }
@@ -219,28 +244,36 @@ static bool load_rows(Trainer *trainer, int64_t first, int64_t rows, Error *erro
     const Table *table = &trainer->validation;
     const int64_t numeric = (int64_t)table->numeric, categorical = (int64_t)table->categorical;
     Device *device = trainer->spec.device;
-    return (numeric == 0 || device_load(device, trainer->table_x, table->x + first * numeric, rows * numeric * (int64_t)sizeof(float), error)) &&
-           (categorical == 0 ||
-            device_load(device, trainer->table_codes, table->codes + first * categorical, rows * categorical * (int64_t)sizeof(int32_t), error)) &&
-           device_load(device, trainer->table_target, trainer->table_host_target + first, rows * (int64_t)sizeof(float), error);
+    return (numeric == 0 || device_load(device, trainer->table_x, table->x + first * numeric,
+                                        rows * numeric * (int64_t)sizeof(float), error)) &&
+           (categorical == 0 || device_load(device, trainer->table_codes, table->codes + first * categorical,
+                                            rows * categorical * (int64_t)sizeof(int32_t), error)) &&
+           device_load(device, trainer->table_target, trainer->table_host_target + first,
+                       rows * (int64_t)sizeof(float), error);
 }
 
 bool trainer_upload_validation(Trainer *trainer, Error *error)
 {
     Device *device = trainer->spec.device;
     const Table *table = &trainer->validation;
-    int64_t row = (int64_t)(table->numeric + table->categorical + 1) * (int64_t)sizeof(float), rows = (int64_t)table->rows;
-    int64_t budget = ledger_budget(trainer->spec.ledger, LEDGER_DEVICE), left = budget - ledger_live(trainer->spec.ledger, LEDGER_DEVICE);
+    int64_t row = (int64_t)(table->numeric + table->categorical + 1) * (int64_t)sizeof(float),
+            rows = (int64_t)table->rows;
+    int64_t budget = ledger_budget(trainer->spec.ledger, LEDGER_DEVICE),
+            left = budget - ledger_live(trainer->spec.ledger, LEDGER_DEVICE);
     bool resident = budget == 0 || rows * row <= left / RESIDENT_SHARE;
     trainer->table_rows = resident || rows < trainer->microbatch ? rows : trainer->microbatch;
     trainer->table_host_target = scaled_targets(trainer);
     if (!trainer->table_host_target)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory for validation targets");
-    trainer->table_x = device_take(device, "validation", trainer->table_rows * (int64_t)table->numeric * (int64_t)sizeof(float), error);
+    trainer->table_x = device_take(
+        device, "validation", trainer->table_rows * (int64_t)table->numeric * (int64_t)sizeof(float), error);
     if (trainer->table_x)
-        trainer->table_codes = device_take(device, "validation", trainer->table_rows * (int64_t)table->categorical * (int64_t)sizeof(int32_t), error);
+        trainer->table_codes =
+            device_take(device, "validation",
+                        trainer->table_rows * (int64_t)table->categorical * (int64_t)sizeof(int32_t), error);
     if (trainer->table_codes)
-        trainer->table_target = device_take(device, "validation", trainer->table_rows * (int64_t)sizeof(float), error);
+        trainer->table_target =
+            device_take(device, "validation", trainer->table_rows * (int64_t)sizeof(float), error);
     return trainer->table_target && (trainer->table_rows < rows || load_rows(trainer, 0, rows, error));
 }
 
@@ -254,11 +287,14 @@ bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error)
     trainer->train_loss_sum += kept;
     bool resident = trainer->table_rows == rows;
     for (int64_t first = 0; first < rows; first += network->rows) {
-        int64_t count = rows - first < network->rows ? rows - first : network->rows, at = resident ? first : 0;
+        int64_t count = rows - first < network->rows ? rows - first : network->rows,
+                at = resident ? first : 0;
         if (!resident && !load_rows(trainer, first, count, error))
             return false;
-        Rows piece = {.numeric = trainer->table_x + at * network->shape.numeric, .codes = trainer->table_codes + at * network->shape.categorical,
-                      .target = trainer->table_target + at, .count = count};
+        Rows piece = {.numeric = trainer->table_x + at * network->shape.numeric,
+                      .codes = trainer->table_codes + at * network->shape.categorical,
+                      .target = trainer->table_target + at,
+                      .count = count};
         network_forward(network, &piece, NULL);
         network_loss(network, &piece, 0, false);
     }
@@ -279,7 +315,8 @@ Model *trainer_model(const Trainer *trainer, Error *error)
         FAIL(error, ERROR_MEMORY, 0, "could not take memory for a model");
         return NULL;
     }
-    *model = (Model){.shape = network->shape, .layout = network->layout, .kind = network->kind, .weights = weights};
+    *model = (Model){
+        .shape = network->shape, .layout = network->layout, .kind = network->kind, .weights = weights};
     if (device_copy_out(network->device, weights, trainer->best, float_bytes(trainer), error))
         return model;
     model_free(model);

@@ -6,17 +6,31 @@
 #include <fedgate/trainer.h>
 #include <pthread.h>
 
-enum { SHAPE_CATEGORICAL = 256, SHAPE_LAYERS = 32, LAYOUT_PARAMETERS = SHAPE_CATEGORICAL + 2 * (SHAPE_LAYERS + 1) };
+enum {
+    SHAPE_CATEGORICAL = 256,
+    SHAPE_LAYERS = 32,
+    LAYOUT_PARAMETERS = SHAPE_CATEGORICAL + 2 * (SHAPE_LAYERS + 1)
+};
 
-// -- layout: all parameters in one array of floats; those that decay (embeddings, matrices) first, biases after them
-typedef struct Parameter { char name[TENSOR_NAME_SIZE]; int64_t offset, rows, columns; } Parameter;   // columns 0: a vector of rows
-typedef struct Layout { Parameter at[LAYOUT_PARAMETERS]; size_t count; int64_t floats, decayed, width; } Layout;   // width: input of the first layer
+// -- layout: all parameters in one array of floats; those that decay (embeddings, matrices) first, biases
+// after them
+typedef struct Parameter {
+    char name[TENSOR_NAME_SIZE];
+    int64_t offset, rows, columns;
+} Parameter;   // columns 0: a vector of rows
+typedef struct Layout {
+    Parameter at[LAYOUT_PARAMETERS];
+    size_t count;
+    int64_t floats, decayed, width;
+} Layout;   // width: input of the first layer
 void layout_init(Layout *layout, const TrainShape *shape);
-int64_t layer_in(const Layout *layout, const TrainShape *shape, size_t layer);    // layer 0 .. shape->layers (the output)
+int64_t layer_in(const Layout *layout, const TrainShape *shape,
+                 size_t layer);   // layer 0 .. shape->layers (the output)
 int64_t layer_out(const TrainShape *shape, size_t layer);
-size_t layout_matrix(const TrainShape *shape, size_t layer);                      // index of the layer's matrix in `at`
+size_t layout_matrix(const TrainShape *shape, size_t layer);   // index of the layer's matrix in `at`
 size_t layout_bias(const TrainShape *shape, size_t layer);
-void layout_fill(const Layout *layout, const TrainShape *shape, uint64_t seed, float *ret_weights);   // initial weights
+void layout_fill(const Layout *layout, const TrainShape *shape, uint64_t seed,
+                 float *ret_weights);   // initial weights
 void layout_digest(const Layout *layout, const float *weights, size_t parameter, Digest *ret_digest);
 Tensor layout_tensor(const Layout *layout, const float *weights, size_t parameter);
 
@@ -34,16 +48,26 @@ typedef struct Network {
     FedgateEmbedding embeddings[SHAPE_CATEGORICAL];
     int64_t rows;
     bool training;
-    float *weights, *gradients, *moments;      // moments: first, then second
-    char *block; int64_t block_bytes;          // activations and their gradients
-    float *x, *dx;                             // NULL without embeddings: the batch itself is the input
+    float *weights, *gradients, *moments;   // moments: first, then second
+    char *block;
+    int64_t block_bytes;   // activations and their gradients
+    float *x, *dx;   // NULL without embeddings: the batch itself is the input
     float *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];
-    double *sums;                              // loss, square sum of the gradients
+    double *sums;   // loss, square sum of the gradients
 } Network;
 enum { SUM_LOSS, SUM_SQUARES, SUM_COUNT };
-typedef struct Rows { const float *numeric; const int32_t *codes; const float *target; int64_t count, first; } Rows;   // device memory; first: place in the batch
-typedef struct Dropout { float keep; uint64_t key; } Dropout;
-bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind, int64_t rows, bool training, Error *error);
+typedef struct Rows {
+    const float *numeric;
+    const int32_t *codes;
+    const float *target;
+    int64_t count, first;
+} Rows;   // device memory; first: place in the batch
+typedef struct Dropout {
+    float keep;
+    uint64_t key;
+} Dropout;
+bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
+                  int64_t rows, bool training, Error *error);
 void network_close(Network *network);
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);
 void network_loss(Network *network, const Rows *rows, float scale, bool gradient);   // adds to sums[SUM_LOSS]
@@ -63,25 +87,40 @@ bool loss_kind_find(const char *name, FedgateLossKind *ret_kind);
 
 // -- meter: what was measured, step by step
 typedef enum Rest { REST_HAND_OVER, REST_BOOKKEEPING, REST_COUNT } Rest;
-typedef struct StepTimes { int64_t index, wall_ns, wait_ns, exposed_ns, compute_ns, rest_ns[REST_COUNT]; } StepTimes;
+typedef struct StepTimes {
+    int64_t index, wall_ns, wait_ns, exposed_ns, compute_ns, rest_ns[REST_COUNT];
+} StepTimes;
 typedef enum Claim { CLAIM_FORWARD, CLAIM_BACKWARD, CLAIM_STEP, CLAIM_COUNT } Claim;
-typedef struct Claimed { Interval *at; size_t count, capacity; double flop, bytes; int64_t time_ns; } Claimed;
+typedef struct Claimed {
+    Interval *at;
+    size_t count, capacity;
+    double flop, bytes;
+    int64_t time_ns;
+} Claimed;
 typedef struct Meter {
-    int64_t planned, window, period;           // traced: the first `window` steps of every `period`
+    int64_t planned, window, period;   // traced: the first `window` steps of every `period`
     Timeline *timeline;
-    StepTimes *steps; size_t count, capacity;
+    StepTimes *steps;
+    size_t count, capacity;
     Claimed claimed[CLAIM_COUNT];
-    int64_t live_every; int64_t *live_index, *live_bytes; size_t live_count;
+    int64_t live_every;
+    int64_t *live_index, *live_bytes;
+    size_t live_count;
     int64_t host_begin_ns, host_end_ns, device_begin_ns, device_end_ns;
     int64_t compute_busy_ns, compute_items, waited_ns;
 } Meter;
 bool meter_init(Meter *meter, int64_t planned, int64_t done, Error *error);
 void meter_done(Meter *meter);
-bool meter_traces(const Meter *meter, int64_t step);       // full record of this step
+bool meter_traces(const Meter *meter, int64_t step);   // full record of this step
 void meter_step(Meter *meter, const StepTimes *times);
 void meter_claim(Meter *meter, Claim claim, Interval launched, int64_t time_ns, double flop, double bytes);
 void meter_live(Meter *meter, int64_t step, int64_t bytes);
-bool meter_evidence(const Meter *meter, Json *evidence, Error *error);   // timeline, loop, plausible, memory.live
+bool meter_evidence(const Meter *meter, Json *evidence,
+                    Error *error);   // timeline, loop, plausible, memory.live
+
+void outcome_stages(const Trainer *trainer, const Feed *feed,
+                    Json *evidence);   // input, then compute; and which limits
+void outcome_accounts(const Trainer *trainer, Json *evidence);
 
 // -- modelled durations of a simulated clock: a tandem of loading, copy and compute
 enum { MODEL_WORKERS = 256, MODEL_PREFETCH = 1024 };
@@ -92,11 +131,15 @@ typedef struct ModelClock {
     int64_t batch, copy_free_ns, compute_begin_ns, compute_end_ns;
     bool serial, pageable;
 } ModelClock;
-typedef struct ModelStep { int64_t load_end, copy_begin, copy_end, compute_begin, compute_end; } ModelStep;
+typedef struct ModelStep {
+    int64_t load_end, copy_begin, copy_end, compute_begin, compute_end;
+} ModelStep;
 void model_clock_init(ModelClock *model, int64_t now_ns, int64_t workers, int64_t prefetch);
 void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step);
 
-typedef struct Recipe { double rate, warmup, final_ratio, decay, beta1, beta2, epsilon, clip, dropout; } Recipe;   // options train.*
+typedef struct Recipe {
+    double rate, warmup, final_ratio, decay, beta1, beta2, epsilon, clip, dropout;
+} Recipe;   // options train.*
 
 // -- clerk: tells the loader that compute has begun, on a thread of its own
 typedef struct Clerk {
@@ -105,64 +148,77 @@ typedef struct Clerk {
     bool started, releases;
     _Atomic bool closing;
     _Atomic int duty;
-    FeedBatch batch, before;     // before: computed, still to be released
+    FeedBatch batch, before;   // before: computed, still to be released
 } Clerk;
 bool clerk_open(Clerk *clerk, Feed *feed, bool threaded, Error *error);
 void clerk_close(Clerk *clerk);
 void clerk_post(Clerk *clerk, const FeedBatch *batch);   // compute of this batch begins now
-void clerk_settle(Clerk *clerk);                         // what was posted is done when this returns
+void clerk_settle(Clerk *clerk);   // what was posted is done when this returns
 
 // -- state that a checkpoint holds
 typedef struct Progress {
-    int64_t step, epoch, position;     // steps done; epoch and batches of it already consumed
+    int64_t step, epoch, position;   // steps done; epoch and batches of it already consumed
     int64_t samples, best_step, bad_epochs;
-    double best_loss, last_loss;       // infinity, NaN before the first validation
+    double best_loss, last_loss;   // infinity, NaN before the first validation
 } Progress;
-// Moments of the run that a replay is compared with: state is weights and moments before `from`, after the weights `steps` later.
+// Moments of the run that a replay is compared with: state is weights and moments before `from`, after the
+// weights `steps` later.
 typedef enum WitnessKind { WITNESS_START, WITNESS_MIDDLE, WITNESS_PENDING, WITNESS_COUNT } WitnessKind;
-typedef struct Witness { bool taken, ended; Progress from; float *state, *after; } Witness;   // the start needs no state: it follows from the seed
+typedef struct Witness {
+    bool taken, ended;
+    Progress from;
+    float *state, *after;
+} Witness;   // the start needs no state: it follows from the seed
 
 struct Trainer {
     TrainerSpec spec;
     const Config *config;
     Recipe recipe;
     Network network;
-    float *best, *planted;             // device: best weights; target of planted faults
-    Table validation; bool has_validation;
-    float *table_x, *table_target; int32_t *table_codes; int64_t table_rows;   // device: the whole table, or a piece of it
-    float *table_host_target;          // scaled as the network sees them
-    double train_loss_sum;             // read from the device so far, since the last report
+    float *best, *planted;   // device: best weights; target of planted faults
+    Table validation;
+    bool has_validation;
+    float *table_x, *table_target;
+    int32_t *table_codes;
+    int64_t table_rows;   // device: the whole table, or a piece of it
+    float *table_host_target;   // scaled as the network sees them
+    double train_loss_sum;   // read from the device so far, since the last report
     int64_t train_rows, batch, microbatch, per_epoch, planned, epochs, patience;
     uint64_t seed;
     bool simulated, has_best;
     Progress progress, resumed;
     Meter meter;
     ModelClock model;
-    Witness witness[WITNESS_COUNT]; int64_t witness_steps, witness_next;
-    int64_t extra_bytes, leaks, leak_bytes; void *extra; void **leaked;
-    struct Checkpoint *writer;         // of checkpoints; NULL before the first
-    int64_t begun_ns;                  // monotonic, of this training
-    Digest record;                     // what a checkpoint must belong to
+    Witness witness[WITNESS_COUNT];
+    int64_t witness_steps, witness_next;
+    int64_t extra_bytes, leaks, leak_bytes;
+    void *extra;
+    void **leaked;
+    struct Checkpoint *writer;   // of checkpoints; NULL before the first
+    int64_t begun_ns;   // monotonic, of this training
+    Digest record;   // what a checkpoint must belong to
 };
 
-bool trainer_fill_start(Trainer *trainer, Error *error);                      // initial weights, zero moments
-bool trainer_save_state(Trainer *trainer, float *ret_state, Error *error);    // weights, first, second
+bool trainer_fill_start(Trainer *trainer, Error *error);   // initial weights, zero moments
+bool trainer_save_state(Trainer *trainer, float *ret_state, Error *error);   // weights, first, second
 bool trainer_load_state(Trainer *trainer, const float *state, Error *error);
 Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error);
-// One optimizer step on the first `count` rows of a batch; forward and backward are claimed to `meter` (may be NULL).
-bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter, Error *error);
+// One optimizer step on the first `count` rows of a batch; forward and backward are claimed to `meter` (may
+// be NULL).
+bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter,
+                  Error *error);
 int64_t claimed_length(Interval launched);
 bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error);
 bool trainer_upload_validation(Trainer *trainer, Error *error);
 
 int64_t trainer_floats(const Trainer *trainer);
-bool witness_look(Trainer *trainer, Error *error);      // before the first step and after each
+bool witness_look(Trainer *trainer, Error *error);   // before the first step and after each
 bool witness_take(Trainer *trainer, WitnessKind kind, bool with_state, Error *error);   // memory for it
 void witness_done(Trainer *trainer);
 
-bool checkpoint_begin(Trainer *trainer, Error *error);  // copies the state, writes it on a thread of its own
-bool checkpoint_end(Trainer *trainer, Error *error);    // waits for the writer
-void checkpoint_free(struct Checkpoint *checkpoint);    // after checkpoint_end; NULL allowed
-bool checkpoint_resume(Trainer *trainer, Error *error); // the newest good one, if any
+bool checkpoint_begin(Trainer *trainer, Error *error);   // copies the state, writes it on a thread of its own
+bool checkpoint_end(Trainer *trainer, Error *error);   // waits for the writer
+void checkpoint_free(struct Checkpoint *checkpoint);   // after checkpoint_end; NULL allowed
+bool checkpoint_resume(Trainer *trainer, Error *error);   // the newest good one, if any
 
 #endif

@@ -1,7 +1,9 @@
-// witness - remembers moments of the run while it trains, and replays them afterwards: same state and order, same bits.
+// witness - remembers moments of the run while it trains, and replays them afterwards: same state and order,
+// same bits.
 //
-// One moment is the start. The other lies in the middle: a new one is begun whenever the number of steps has doubled, and replaces
-// the last once it is complete, so that a run that stops early has one too. Moments travel in checkpoints.
+// One moment is the start. The other lies in the middle: a new one is begun whenever the number of steps has
+// doubled, and replaces the last once it is complete, so that a run that stops early has one too. Moments
+// travel in checkpoints.
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -45,9 +47,11 @@ static bool begin(Trainer *trainer, WitnessKind kind, Error *error)
 static bool end(Trainer *trainer, WitnessKind kind, Error *error)
 {
     Witness *witness = &trainer->witness[kind];
-    if (!witness->taken || witness->ended || trainer->progress.step != witness->from.step + trainer->witness_steps)
+    if (!witness->taken || witness->ended ||
+        trainer->progress.step != witness->from.step + trainer->witness_steps)
         return true;
-    witness->ended = device_copy_out(trainer->network.device, witness->after, trainer->network.weights, bytes_of(trainer, 1), error);
+    witness->ended = device_copy_out(trainer->network.device, witness->after, trainer->network.weights,
+                                     bytes_of(trainer, 1), error);
     if (witness->ended && kind == WITNESS_PENDING) {
         drop(trainer, WITNESS_MIDDLE);
         trainer->witness[WITNESS_MIDDLE] = *witness;
@@ -60,7 +64,8 @@ bool witness_look(Trainer *trainer, Error *error)
 {
     int64_t step = trainer->progress.step;
     if (trainer->witness_steps == 0) {
-        int64_t quarter = trainer->planned / 4 > 0 ? trainer->planned / 4 : 1, asked = config_integer(trainer->config, "determinism.steps");
+        int64_t quarter = trainer->planned / 4 > 0 ? trainer->planned / 4 : 1,
+                asked = config_integer(trainer->config, "determinism.steps");
         trainer->witness_steps = asked < quarter ? asked : quarter;
         trainer->witness_next = step > trainer->witness_steps ? step : trainer->witness_steps;
     }
@@ -90,7 +95,9 @@ static bool replay_steps(Trainer *trainer, const Witness *witness, Error *error)
         int64_t wait_ns, exposed_ns;
         int got = feed_next(feed, &batch, &wait_ns, &exposed_ns, error);
         if (got <= 0)
-            return got == 0 ? FAIL(error, ERROR_INTERNAL, 0, "the replay has no batch for step %lld", (long long)(witness->from.step + i)) : false;
+            return got == 0 ? FAIL(error, ERROR_INTERNAL, 0, "the replay has no batch for step %lld",
+                                   (long long)(witness->from.step + i))
+                            : false;
         feed_compute_begins(feed, &batch);
         if (!trainer_step(trainer, &batch, batch.rows, witness->from.step + i, NULL, error))
             return false;
@@ -121,9 +128,11 @@ static Json *compare(const Trainer *trainer, const float *first, const float *ag
 
 static bool replay(Trainer *trainer, const Witness *witness, float *scratch, Json *replays, Error *error)
 {
-    bool good = witness->state ? trainer_load_state(trainer, witness->state, error) : trainer_fill_start(trainer, error);
+    bool good = witness->state ? trainer_load_state(trainer, witness->state, error)
+                               : trainer_fill_start(trainer, error);
     if (!good || !replay_steps(trainer, witness, error) ||
-        !device_copy_out(trainer->network.device, scratch, trainer->network.weights, bytes_of(trainer, 1), error))
+        !device_copy_out(trainer->network.device, scratch, trainer->network.weights, bytes_of(trainer, 1),
+                         error))
         return error_prefix(error, "replay from step %lld", (long long)witness->from.step);
     if (fault_set("determinism.perturb")) {
         uint32_t bits;

@@ -1,7 +1,9 @@
-// step_bench - how much of the rate of its own multiplications a training step reaches; JSON rows, never a pass or fail.
+// step_bench - how much of the rate of its own multiplications a training step reaches; JSON rows, never a
+// pass or fail.
 //
-// One case: rows of the batch, inputs, hidden widths. The same multiplications are timed alone (through the same back end, without
-// bias, mask, loss and optimizer), then the whole step. The best of several rounds of each is used: the machine may be shared.
+// One case: rows of the batch, inputs, hidden widths. The same multiplications are timed alone (through the
+// same back end, without bias, mask, loss and optimizer), then the whole step. The best of several rounds of
+// each is used: the machine may be shared.
 #include <fedgate/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,11 @@
 #include "../../src/compute/cpu/blas.h"
 #include "../../src/trainer/trainer_internal.h"
 
-typedef struct Case { const char *name; int64_t rows; TrainShape shape; } Case;
+typedef struct Case {
+    const char *name;
+    int64_t rows;
+    TrainShape shape;
+} Case;
 static const Case cases[] = {
     {"step.256", 256, {.numeric = 32, .hidden = {256, 256}, .layers = 2, .outputs = 1}},
     {"step.8192", 8192, {.numeric = 32, .hidden = {256, 256}, .layers = 2, .outputs = 1}},
@@ -44,12 +50,15 @@ static void multiply_only(const Network *n)
         int64_t rows = n->rows - first < 512 ? n->rows - first : 512;
         for (size_t i = 0; i <= n->shape.layers; i++) {
             int64_t in = layer_in(&n->layout, &n->shape, i), out = layer_out(&n->shape, i);
-            const float *w = n->weights + n->layout.at[layout_matrix(&n->shape, i)].offset, *x = (i > 0 ? n->value[i - 1] : n->back[0]) + first * in;
-            blas_multiply(BLAS_PLAIN, BLAS_PLAIN, rows, out, in, x, in, w, out, 0, n->value[i] + first * out, out);
+            const float *w = n->weights + n->layout.at[layout_matrix(&n->shape, i)].offset,
+                        *x = (i > 0 ? n->value[i - 1] : n->back[0]) + first * in;
+            blas_multiply(BLAS_PLAIN, BLAS_PLAIN, rows, out, in, x, in, w, out, 0, n->value[i] + first * out,
+                          out);
             blas_multiply(BLAS_TRANSPOSED, BLAS_PLAIN, in, out, rows, x, in, n->back[i] + first * out, out, 0,
                           n->gradients + n->layout.at[layout_matrix(&n->shape, i)].offset, out);
             if (i > 0)
-                blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, in, out, n->back[i] + first * out, out, w, out, 0, n->back[i - 1] + first * in, in);
+                blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, in, out, n->back[i] + first * out, out, w,
+                              out, 0, n->back[i - 1] + first * in, in);
         }
     }
 }
@@ -60,9 +69,19 @@ static void whole_step(Network *n, const Rows *rows)
     network_loss(n, rows, 1 / (float)rows->count, true);
     network_backward(n, rows, NULL, false);
     device_square_sum(n->device, n->gradients, n->layout.floats, &n->sums[SUM_SQUARES]);
-    device_adam(n->device, &(FedgateAdam){.weights = n->weights, .gradient = n->gradients, .first = n->moments, .second = n->moments + n->layout.floats,
-        .count = n->layout.floats, .rate = 1e-6f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .correction1 = 1, .correction2 = 1,
-        .clip = 1, .square_sum = &n->sums[SUM_SQUARES]});
+    device_adam(n->device, &(FedgateAdam){.weights = n->weights,
+                                          .gradient = n->gradients,
+                                          .first = n->moments,
+                                          .second = n->moments + n->layout.floats,
+                                          .count = n->layout.floats,
+                                          .rate = 1e-6f,
+                                          .beta1 = 0.9f,
+                                          .beta2 = 0.999f,
+                                          .epsilon = 1e-8f,
+                                          .correction1 = 1,
+                                          .correction2 = 1,
+                                          .clip = 1,
+                                          .square_sum = &n->sums[SUM_SQUARES]});
 }
 
 static double best_rate(Network *n, const Rows *rows, bool multiplications)
@@ -83,7 +102,8 @@ static bool run(const Case *c, Device *device, Error *error)
     Network network;
     if (!network_open(&network, device, &c->shape, FEDGATE_LOSS_BINARY, c->rows, true, error))
         return false;
-    float *x = calloc((size_t)(c->rows * c->shape.numeric), sizeof *x), *target = calloc((size_t)c->rows, sizeof *target);
+    float *x = calloc((size_t)(c->rows * c->shape.numeric), sizeof *x),
+          *target = calloc((size_t)c->rows, sizeof *target);
     for (int64_t i = 0; i < c->rows * c->shape.numeric; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     layout_fill(&network.layout, &c->shape, 1, network.weights);
@@ -114,7 +134,8 @@ int main(int argc, char **argv)
     Error error = ERROR_INIT;
     int64_t threads = 1;   // the only argument
     OWNED(Ledger, ledger_free) *ledger = ledger_new();
-    OWNED(Device, device_close) *device = device_open("cpu", argc > 1 && text_to_int64(argv[1], &threads) ? (int)threads : 1, clock_real(), ledger, &error);
+    OWNED(Device, device_close) *device = device_open(
+        "cpu", argc > 1 && text_to_int64(argv[1], &threads) ? (int)threads : 1, clock_real(), ledger, &error);
     bool good = device != NULL;
     for (size_t i = 0; good && i < sizeof cases / sizeof cases[0]; i++)
         good = run(&cases[i], device, &error);

@@ -1,4 +1,5 @@
-// compute_test - the contract of a back end, streams and events, and each operation against double arithmetic.
+// compute_test - the contract of a back end, streams and events, and each operation against double
+// arithmetic.
 #include <check.h>
 #include <fedgate/compute.h>
 #include <math.h>
@@ -77,11 +78,28 @@ START_TEST(an_absent_back_end_is_said_to_be_absent)
 END_TEST
 
 static int calls;
-static bool count_probe(char *reason) { calls++; strcpy(reason, "no such instruction"); return false; }
-static int count_devices(void) { calls++; return 0; }
-static bool pass_probe(char *reason) { (void)reason; return true; }
+static bool count_probe(char *reason)
+{
+    calls++;
+    strcpy(reason, "no such instruction");
+    return false;
+}
+static int count_devices(void)
+{
+    calls++;
+    return 0;
+}
+static bool pass_probe(char *reason)
+{
+    (void)reason;
+    return true;
+}
 
-static const struct { const char *what; uint32_t abi, size; bool empty_slot; } wrong[] = {
+static const struct {
+    const char *what;
+    uint32_t abi, size;
+    bool empty_slot;
+} wrong[] = {
     {"another abi", FEDGATE_BACKEND_ABI + 1, sizeof(FedgateBackend), false},
     {"another size", FEDGATE_BACKEND_ABI, sizeof(FedgateBackend) - 8, false},
     {"an empty slot", FEDGATE_BACKEND_ABI, sizeof(FedgateBackend), true},
@@ -200,14 +218,18 @@ END_TEST
 #endif
 
 // rows, in, out: one block, several blocks, a remainder, one output, odd widths
-static const int64_t shapes[][3] = {{3, 2, 4}, {256, 32, 16}, {513, 7, 5}, {1100, 33, 1}, {1, 1, 1}, {1030, 140, 9}};
+static const int64_t shapes[][3] = {{3, 2, 4},     {256, 32, 16}, {513, 7, 5},
+                                    {1100, 33, 1}, {1, 1, 1},     {1030, 140, 9}};
 
 START_TEST(a_dense_layer_agrees_with_double_arithmetic)
 {
     int64_t rows = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
-    float *x = take_noise(rows * in, 1), *w = take_noise(in * out, 2), *b = take_noise(out, 3), *y = take(rows * out);
+    float *x = take_noise(rows * in, 1), *w = take_noise(in * out, 2), *b = take_noise(out, 3),
+          *y = take(rows * out);
     for (int relu = 0; relu < 2; relu++) {
-        device_dense(device, &(FedgateDense){.x = x, .w = w, .bias = b, .y = y, .rows = rows, .in = in, .out = out, .relu = relu});
+        device_dense(
+            device, &(FedgateDense){
+                        .x = x, .w = w, .bias = b, .y = y, .rows = rows, .in = in, .out = out, .relu = relu});
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < out; j++) {
                 double sum = (double)b[j];
@@ -227,8 +249,18 @@ START_TEST(the_gradients_of_a_layer_agree_with_double_arithmetic)
     float *x = take_noise(rows * in, 1), *w = take_noise(in * out, 2), *dy = take_noise(rows * out, 4);
     float *dx = take(rows * in), *dw = take(in * out), *db = take(out);
     for (int round = 0; round < 2; round++)   // the second adds to the first
-        device_dense_back(device, &(FedgateDenseBack){.x = x, .w = w, .dy = dy, .dx = dx, .dw = dw, .db = db, .rows = rows, .in = in,
-            .out = out, .accumulate = round == 1, .below_relu = true, .below_scale = 2});
+        device_dense_back(device, &(FedgateDenseBack){.x = x,
+                                                      .w = w,
+                                                      .dy = dy,
+                                                      .dx = dx,
+                                                      .dw = dw,
+                                                      .db = db,
+                                                      .rows = rows,
+                                                      .in = in,
+                                                      .out = out,
+                                                      .accumulate = round == 1,
+                                                      .below_relu = true,
+                                                      .below_scale = 2});
     for (int64_t j = 0; j < out; j++) {
         double bias = 0;
         for (int64_t i = 0; i < rows; i++)
@@ -248,22 +280,35 @@ START_TEST(the_gradients_of_a_layer_agree_with_double_arithmetic)
                 sum += (double)dy[i * out + j] * (double)w[k * out + j];
             ck_assert_double_eq_tol((double)dx[i * in + k], x[i * in + k] > 0 ? 2 * sum : 0, 1e-5);
         }
-    give(x, rows * in), give(w, in * out), give(dy, rows * out), give(dx, rows * in), give(dw, in * out), give(db, out);
+    give(x, rows * in), give(w, in * out), give(dy, rows * out), give(dx, rows * in), give(dw, in * out),
+        give(db, out);
 }
 END_TEST
 
 START_TEST(any_number_of_threads_gives_the_same_bits)
 {
     int64_t rows = 1700, in = 150, out = 40;
-    float *x = take_noise(rows * in, 1), *w = take_noise(in * out, 2), *b = take_noise(out, 3), *dy = take_noise(rows * out, 4);
+    float *x = take_noise(rows * in, 1), *w = take_noise(in * out, 2), *b = take_noise(out, 3),
+          *dy = take_noise(rows * out, 4);
     float *y[3], *dx[3], *dw[3];
     for (int t = 0; t < 3; t++) {
         Device *other = open_cpu(t + 1);
         ck_assert_int_eq(device_info(other)->threads, t + 1);
         y[t] = take(rows * out), dx[t] = take(rows * in), dw[t] = take(in * out + out);
-        device_dense(other, &(FedgateDense){.x = x, .w = w, .bias = b, .y = y[t], .rows = rows, .in = in, .out = out, .relu = true});
-        device_dense_back(other, &(FedgateDenseBack){.x = x, .w = w, .dy = dy, .dx = dx[t], .dw = dw[t], .db = dw[t] + in * out,
-            .rows = rows, .in = in, .out = out, .below_scale = 1});
+        device_dense(
+            other,
+            &(FedgateDense){
+                .x = x, .w = w, .bias = b, .y = y[t], .rows = rows, .in = in, .out = out, .relu = true});
+        device_dense_back(other, &(FedgateDenseBack){.x = x,
+                                                     .w = w,
+                                                     .dy = dy,
+                                                     .dx = dx[t],
+                                                     .dw = dw[t],
+                                                     .db = dw[t] + in * out,
+                                                     .rows = rows,
+                                                     .in = in,
+                                                     .out = out,
+                                                     .below_scale = 1});
         device_close(other);
         ck_assert_mem_eq(y[t], y[0], (size_t)(rows * out) * 4);
         ck_assert_mem_eq(dx[t], dx[0], (size_t)(rows * in) * 4);
@@ -277,11 +322,19 @@ END_TEST
 
 START_TEST(embeddings_stand_beside_numbers_and_gather_their_gradients)
 {
-    const FedgateEmbedding embeddings[2] = {{.offset = 0, .width = 2, .cardinality = 3, .column = 1}, {.offset = 6, .width = 1, .cardinality = 2, .column = 3}};
+    const FedgateEmbedding embeddings[2] = {{.offset = 0, .width = 2, .cardinality = 3, .column = 1},
+                                            {.offset = 6, .width = 1, .cardinality = 2, .column = 3}};
     float tables[8] = {1, 2, 3, 4, 5, 6, 7, 8}, numeric[2] = {.5f, .25f}, x[8], gradient[8];
     int32_t codes[4] = {2, 1, 2, 0};
-    FedgateAssemble op = {.x = x, .rows = 2, .width = 4, .numeric = numeric, .numeric_count = 1, .codes = codes, .tables = tables,
-                          .embeddings = embeddings, .embedding_count = 2};
+    FedgateAssemble op = {.x = x,
+                          .rows = 2,
+                          .width = 4,
+                          .numeric = numeric,
+                          .numeric_count = 1,
+                          .codes = codes,
+                          .tables = tables,
+                          .embeddings = embeddings,
+                          .embedding_count = 2};
     device_assemble(device, &op);
     const float expected[8] = {.5f, 5, 6, 8, .25f, 5, 6, 7};
     ck_assert_mem_eq(x, expected, sizeof x);
@@ -296,7 +349,12 @@ START_TEST(embeddings_stand_beside_numbers_and_gather_their_gradients)
 END_TEST
 
 // kind, outputs, logits, target, loss
-static const struct { FedgateLossKind kind; int64_t outputs; float logits[3], target; double loss; } losses[] = {
+static const struct {
+    FedgateLossKind kind;
+    int64_t outputs;
+    float logits[3], target;
+    double loss;
+} losses[] = {
     {FEDGATE_LOSS_BINARY, 1, {0}, 1, 0.6931471805599453},
     {FEDGATE_LOSS_BINARY, 1, {3}, 0, 3.048587351573742},
     {FEDGATE_LOSS_BINARY, 1, {-200}, 1, 200},
@@ -315,8 +373,14 @@ START_TEST(a_loss_has_its_value_and_its_gradient)
 {
     double loss = 0;
     float gradient[3] = {0};
-    FedgateLoss op = {.kind = losses[_i].kind, .logits = losses[_i].logits, .target = &losses[_i].target, .gradient = gradient,
-                      .loss = &loss, .rows = 1, .outputs = losses[_i].outputs, .scale = 1};
+    FedgateLoss op = {.kind = losses[_i].kind,
+                      .logits = losses[_i].logits,
+                      .target = &losses[_i].target,
+                      .gradient = gradient,
+                      .loss = &loss,
+                      .rows = 1,
+                      .outputs = losses[_i].outputs,
+                      .scale = 1};
     device_loss(device, &op);
     if (isnan(losses[_i].loss)) {
         ck_assert(isnan(loss));
@@ -341,14 +405,20 @@ START_TEST(scores_are_probabilities_or_values)
 {
     float logits[6] = {0, 1, 2, 5, 5, 5};
     double score[6];
-    device_score(device, &(FedgateScore){.kind = FEDGATE_LOSS_CLASSES, .logits = logits, .score = score, .rows = 2, .outputs = 3});
+    device_score(
+        device, &(FedgateScore){
+                    .kind = FEDGATE_LOSS_CLASSES, .logits = logits, .score = score, .rows = 2, .outputs = 3});
     ck_assert_double_eq_tol(score[0] + score[1] + score[2], 1, 1e-15);
     ck_assert_double_eq_tol(score[2], 0.6652409557748219, 1e-14);
     ck_assert_double_eq_tol(score[4], 1.0 / 3, 1e-15);
-    device_score(device, &(FedgateScore){.kind = FEDGATE_LOSS_BINARY, .logits = logits, .score = score, .rows = 6, .outputs = 1});
+    device_score(device,
+                 &(FedgateScore){
+                     .kind = FEDGATE_LOSS_BINARY, .logits = logits, .score = score, .rows = 6, .outputs = 1});
     for (int i = 0; i < 6; i++)
         ck_assert_double_eq_tol(score[i], 1 / (1 + exp(-(double)logits[i])), 1e-15);
-    device_score(device, &(FedgateScore){.kind = FEDGATE_LOSS_SQUARE, .logits = logits, .score = score, .rows = 6, .outputs = 1});
+    device_score(device,
+                 &(FedgateScore){
+                     .kind = FEDGATE_LOSS_SQUARE, .logits = logits, .score = score, .rows = 6, .outputs = 1});
     ck_assert_double_eq(score[3], 5);
 }
 END_TEST
@@ -356,7 +426,8 @@ END_TEST
 START_TEST(an_optimizer_step_follows_the_published_rule_and_clips_by_the_norm)
 {
     enum { COUNT = 37 };
-    float *w = take_noise(COUNT, 1), *g = take_noise(COUNT, 2), *m = take_noise(COUNT, 3), *v = take(COUNT), old[COUNT], old_m[COUNT];
+    float *w = take_noise(COUNT, 1), *g = take_noise(COUNT, 2), *m = take_noise(COUNT, 3), *v = take(COUNT),
+          old[COUNT], old_m[COUNT];
     memcpy(old, w, sizeof old);
     memcpy(old_m, m, sizeof old_m);
     double square_sum, expected = 0;
@@ -364,10 +435,23 @@ START_TEST(an_optimizer_step_follows_the_published_rule_and_clips_by_the_norm)
     for (int i = 0; i < COUNT; i++)
         expected += (double)g[i] * (double)g[i];
     ck_assert_double_eq_tol(square_sum, expected, 1e-12);
-    device_adam(device, &(FedgateAdam){.weights = w, .gradient = g, .first = m, .second = v, .count = COUNT, .rate = .01f, .beta1 = .9f,
-        .beta2 = .99f, .epsilon = 1e-8f, .decay = .1f, .correction1 = 10, .correction2 = 100, .clip = .5f, .square_sum = &square_sum});
+    device_adam(device, &(FedgateAdam){.weights = w,
+                                       .gradient = g,
+                                       .first = m,
+                                       .second = v,
+                                       .count = COUNT,
+                                       .rate = .01f,
+                                       .beta1 = .9f,
+                                       .beta2 = .99f,
+                                       .epsilon = 1e-8f,
+                                       .decay = .1f,
+                                       .correction1 = 10,
+                                       .correction2 = 100,
+                                       .clip = .5f,
+                                       .square_sum = &square_sum});
     for (int i = 0; i < COUNT; i++) {
-        double gradient = (double)g[i] * .5 / sqrt(expected), first = .9 * (double)old_m[i] + .1 * gradient, second = .01 * gradient * gradient;
+        double gradient = (double)g[i] * .5 / sqrt(expected), first = .9 * (double)old_m[i] + .1 * gradient,
+               second = .01 * gradient * gradient;
         double step = .01 * (10 * first / (sqrt(100 * second) + 1e-8) + .1 * (double)old[i]);
         ck_assert_double_eq_tol((double)w[i], (double)old[i] - step, 1e-4 * (1 + fabs(step)));
     }
@@ -381,9 +465,13 @@ START_TEST(dropout_drops_its_share_and_depends_on_key_and_row_alone)
     float *a = take(ROWS * WIDTH), *b = take(ROWS * WIDTH);
     for (int i = 0; i < ROWS * WIDTH; i++)
         a[i] = b[i] = 1;
-    device_dropout(device, &(FedgateDropout){.x = a, .rows = ROWS, .width = WIDTH, .key = 5, .row = 0, .keep = .75f});
-    device_dropout(device, &(FedgateDropout){.x = b, .rows = 60, .width = WIDTH, .key = 5, .row = 0, .keep = .75f});
-    device_dropout(device, &(FedgateDropout){.x = b + 60 * WIDTH, .rows = 40, .width = WIDTH, .key = 5, .row = 60, .keep = .75f});
+    device_dropout(device,
+                   &(FedgateDropout){.x = a, .rows = ROWS, .width = WIDTH, .key = 5, .row = 0, .keep = .75f});
+    device_dropout(device,
+                   &(FedgateDropout){.x = b, .rows = 60, .width = WIDTH, .key = 5, .row = 0, .keep = .75f});
+    device_dropout(device,
+                   &(FedgateDropout){
+                       .x = b + 60 * WIDTH, .rows = 40, .width = WIDTH, .key = 5, .row = 60, .keep = .75f});
     ck_assert_mem_eq(a, b, ROWS * WIDTH * 4);
     int kept = 0;
     for (int i = 0; i < ROWS * WIDTH; i++)
@@ -397,9 +485,11 @@ END_TEST
 START_TEST(not_a_number_passes_through_a_layer)
 {
     float x[2] = {NAN, 1}, w[4] = {1, 1, 1, 1}, b[2] = {0, 0}, y[2];
-    device_dense(device, &(FedgateDense){.x = x, .w = w, .bias = b, .y = y, .rows = 1, .in = 2, .out = 2, .relu = true});
+    device_dense(device, &(FedgateDense){
+                             .x = x, .w = w, .bias = b, .y = y, .rows = 1, .in = 2, .out = 2, .relu = true});
     ck_assert(isnan(y[0]) && isnan(y[1]));
-    device_dense(device, &(FedgateDense){.x = x, .w = w, .bias = b, .y = y, .rows = 1, .in = 2, .out = 1, .relu = true});
+    device_dense(device, &(FedgateDense){
+                             .x = x, .w = w, .bias = b, .y = y, .rows = 1, .in = 2, .out = 1, .relu = true});
     ck_assert(isnan(y[0]));
 }
 END_TEST
@@ -420,7 +510,8 @@ static Suite *suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_device_says_what_it_is);
     tcase_add_test(t, an_absent_back_end_is_said_to_be_absent);
-    tcase_add_loop_test(t, a_wrong_contract_is_refused_and_nothing_of_it_runs, 0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_loop_test(t, a_wrong_contract_is_refused_and_nothing_of_it_runs, 0,
+                        sizeof wrong / sizeof wrong[0]);
     tcase_add_test(t, an_unsupported_machine_is_said_with_its_reason);
     tcase_add_test(t, memory_is_charged_zeroed_and_refused_over_the_budget);
     tcase_add_test(t, a_copy_waits_for_its_event_and_then_passes_its_own);
@@ -433,7 +524,8 @@ static Suite *suite(void)
     t = tcase_create("operations");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_dense_layer_agrees_with_double_arithmetic, 0, sizeof shapes / sizeof shapes[0]);
-    tcase_add_loop_test(t, the_gradients_of_a_layer_agree_with_double_arithmetic, 0, sizeof shapes / sizeof shapes[0]);
+    tcase_add_loop_test(t, the_gradients_of_a_layer_agree_with_double_arithmetic, 0,
+                        sizeof shapes / sizeof shapes[0]);
     tcase_add_test(t, any_number_of_threads_gives_the_same_bits);
     tcase_add_test(t, embeddings_stand_beside_numbers_and_gather_their_gradients);
     tcase_add_loop_test(t, a_loss_has_its_value_and_its_gradient, 0, sizeof losses / sizeof losses[0]);

@@ -24,7 +24,12 @@ static void teardown(void)
 static const float weights[6] = {1, 2, 3, 4, 5, 6};
 static const int64_t steps[1] = {1LL << 40};
 static const Tensor pair[2] = {
-    {.name = "weights", .type = TENSOR_F32, .shape = {2, 3}, .rank = 2, .data = weights, .bytes = sizeof weights},
+    {.name = "weights",
+     .type = TENSOR_F32,
+     .shape = {2, 3},
+     .rank = 2,
+     .data = weights,
+     .bytes = sizeof weights},
     {.name = "step", .type = TENSOR_I64, .rank = 0, .data = steps, .bytes = 8},
 };
 
@@ -96,37 +101,62 @@ START_TEST(a_tensor_that_contradicts_itself_is_not_written)
 END_TEST
 
 // length 0: the header's own; data: bytes of zeros after it
-static const struct { const char *what, *header; uint64_t length; int data; const char *message; } hostile[] = {
+static const struct {
+    const char *what, *header;
+    uint64_t length;
+    int data;
+    const char *message;
+} hostile[] = {
     {"header not JSON", "{nonsense", 0, 0, "header"},
     {"header a list", "[]", 0, 0, "not an object"},
     {"header length over the cap", "{}", 1000001, 0, "over the limit"},
     {"header length of all ones", "{}", UINT64_MAX, 0, "over the limit"},
     {"header longer than the file", "{}", 100, 0, "longer than the file"},
-    {"two tensors of one name", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-        "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 0, 2, "a"},
+    {"two tensors of one name",
+     "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+     0, 2, "a"},
     {"entry not an object", "{\"a\":7}", 0, 0, "entry is not an object"},
-    {"unknown dtype", "{\"a\":{\"dtype\":\"F8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 1, "unknown dtype 'F8'"},
+    {"unknown dtype", "{\"a\":{\"dtype\":\"F8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 1,
+     "unknown dtype 'F8'"},
     {"no dtype", "{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 1, "unknown dtype ''"},
     {"shape missing", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 0, 1, "shape is not a list"},
-    {"shape negative", "{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 0, 1, "other than sizes"},
-    {"shape a real number", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 0, 1, "other than sizes"},
-    {"rank too high", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,1]}}", 0, 1, "rank 5"},
-    {"product overflow", "{\"a\":{\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,1]}}", 0, 1, "overflows"},
+    {"shape negative", "{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 0, 1,
+     "other than sizes"},
+    {"shape a real number", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 0, 1,
+     "other than sizes"},
+    {"rank too high", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,1]}}", 0, 1,
+     "rank 5"},
+    {"product overflow",
+     "{\"a\":{\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,1]}}", 0, 1,
+     "overflows"},
     {"offsets missing", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 0, 1, "not a pair"},
-    {"offsets backwards", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 0, 1, "run backwards"},
-    {"offsets negative", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 0, 1, "run backwards"},
-    {"hole at the beginning", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 0, 2, "hole of 1 bytes"},
-    {"overlap", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-        "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 0, 3, "overlaps"},
-    {"shape and bytes differ", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 0, 4, "for a shape of 8 bytes"},
-    {"misaligned", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-        "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}", 0, 5, "not a multiple"},
-    {"bytes after the last tensor", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 3, "2 bytes after the last"},
-    {"file cut", "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 0, 3, "ends 1 bytes before"},
+    {"offsets backwards", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 0, 1,
+     "run backwards"},
+    {"offsets negative", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 0, 1,
+     "run backwards"},
+    {"hole at the beginning", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 0, 2,
+     "hole of 1 bytes"},
+    {"overlap",
+     "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+     0, 3, "overlaps"},
+    {"shape and bytes differ", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 0, 4,
+     "for a shape of 8 bytes"},
+    {"misaligned",
+     "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+     "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}",
+     0, 5, "not a multiple"},
+    {"bytes after the last tensor", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 3,
+     "2 bytes after the last"},
+    {"file cut", "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 0, 3,
+     "ends 1 bytes before"},
     {"metadata not texts", "{\"__metadata__\":{\"a\":1}}", 0, 0, "is not a text"},
     {"metadata a list", "{\"__metadata__\":[]}", 0, 0, "metadata is not an object"},
-    {"name too long", "{\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\":"
-        "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, 1, "over the limit of 63"},
+    {"name too long",
+     "{\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\":"
+     "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+     0, 1, "over the limit of 63"},
 };
 
 START_TEST(a_hostile_header_is_refused_in_its_own_words)
@@ -189,7 +219,8 @@ static Suite *suite(void)
     tcase_add_test(t, the_file_follows_the_published_layout);
     tcase_add_test(t, a_file_is_never_written_over);
     tcase_add_test(t, a_tensor_that_contradicts_itself_is_not_written);
-    tcase_add_loop_test(t, a_hostile_header_is_refused_in_its_own_words, 0, sizeof hostile / sizeof hostile[0]);
+    tcase_add_loop_test(t, a_hostile_header_is_refused_in_its_own_words, 0,
+                        sizeof hostile / sizeof hostile[0]);
     tcase_add_test(t, files_that_cannot_be_tensor_files_are_refused);
     tcase_add_test(t, what_is_needed_must_fit);
     suite_add_tcase(s, t);

@@ -1,11 +1,17 @@
-// trainer_evidence_test - what a good run's evidence says, and that each planted fault shows where a real one would.
+// trainer_evidence_test - what a good run's evidence says, and that each planted fault shows where a real one
+// would.
 #include "trainer_world.h"
 
 #include "../../src/trainer/trainer_internal.h"
 
 static const char *const long_run[] = {"train.epochs=8", "train.patience=20", "telemetry.window=5", NULL};
 
-typedef struct Run { World world; Trainer *trainer; Json *evidence; TrainResult result; } Run;
+typedef struct Run {
+    World world;
+    Trainer *trainer;
+    Json *evidence;
+    TrainResult result;
+} Run;
 
 static void run_open(Run *run, bool simulated, const char *fault)
 {
@@ -50,7 +56,8 @@ static const Json *claim(const Run *run, const char *name)
 
 static int64_t uncovered(const Run *run, size_t step)
 {
-    static const char *const spans[] = {"loop.steps.wait_ns", "loop.steps.exposed_copy_ns", "loop.steps.compute_ns", "loop.steps.rest.hand_over",
+    static const char *const spans[] = {"loop.steps.wait_ns", "loop.steps.exposed_copy_ns",
+                                        "loop.steps.compute_ns", "loop.steps.rest.hand_over",
                                         "loop.steps.rest.bookkeeping"};
     int64_t left = json_integer_or(json_at(json_find(run->evidence, "loop.steps.wall_ns"), step), -1);
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
@@ -67,7 +74,8 @@ static bool replays_agree(const Run *run)
         const Json *tensors = json_get(json_at(replays, r), "tensors");
         ck_assert_uint_eq(json_count(tensors), run->trainer->network.layout.count);
         for (size_t i = 0; i < json_count(tensors); i++)
-            same &= strcmp(json_text_or(json_get(json_at(tensors, i), "first"), "a"), json_text_or(json_get(json_at(tensors, i), "again"), "b")) == 0;
+            same &= strcmp(json_text_or(json_get(json_at(tensors, i), "first"), "a"),
+                           json_text_or(json_get(json_at(tensors, i), "again"), "b")) == 0;
     }
     return same;
 }
@@ -104,11 +112,14 @@ START_TEST(a_good_run_on_the_simulated_clock_lasts_what_the_model_says)
     ck_assert_int_eq(sum(&run, "timeline.steps.pageable_bytes", 0), 0);
     ck_assert_str_eq(json_text_or(json_get(run.evidence, "limiting_stage"), ""), "compute");
     ck_assert_int_eq(json_integer_or(json_get(claim(&run, "training step"), "time_ns"), 0), steps * 1000000);
-    ck_assert_int_eq(json_integer_or(json_get(claim(&run, "training step"), "kernel_union_ns"), 0), steps * 1000000);
+    ck_assert_int_eq(json_integer_or(json_get(claim(&run, "training step"), "kernel_union_ns"), 0),
+                     steps * 1000000);
     ck_assert(json_bool_or(json_find(run.evidence, "memory.rehearsal.ok"), false));
     const Json *live = json_find(run.evidence, "memory.live.bytes");
-    ck_assert_int_eq(json_integer_or(json_at(live, 0), 0), json_integer_or(json_at(live, json_count(live) - 1), 1));
-    ck_assert_int_eq(json_integer_or(json_find(run.evidence, "plausible.clock.host_ns"), 0), json_integer_or(json_find(run.evidence, "plausible.clock.device_ns"), 1));
+    ck_assert_int_eq(json_integer_or(json_at(live, 0), 0),
+                     json_integer_or(json_at(live, json_count(live) - 1), 1));
+    ck_assert_int_eq(json_integer_or(json_find(run.evidence, "plausible.clock.host_ns"), 0),
+                     json_integer_or(json_find(run.evidence, "plausible.clock.device_ns"), 1));
     ck_assert(replays_agree(&run) && probes_pass(&run));
     run_close(&run);
 }
@@ -122,12 +133,14 @@ START_TEST(a_run_on_the_real_clock_measures_every_part_by_itself)
     ck_assert_uint_eq(json_count(json_find(run.evidence, "loop.steps.wall_ns")), steps);
     for (size_t i = 0; i < steps; i++)
         closed += uncovered(&run, i) >= 0;
-    ck_assert_uint_eq(closed, steps);   // no part is counted twice; how small the rest is depends on the machine
+    ck_assert_uint_eq(closed,
+                      steps);   // no part is counted twice; how small the rest is depends on the machine
     ck_assert_uint_eq(json_count(json_find(run.evidence, "timeline.steps.index")), steps);
     ck_assert_int_gt(sum(&run, "timeline.steps.h2d_bytes", 0), 0);
     for (int i = 0; i < 3; i++) {
         const Json *c = claim(&run, (const char *const[]){"forward", "backward", "training step"}[i]);
-        ck_assert_int_ge(json_integer_or(json_get(c, "time_ns"), 0), json_integer_or(json_get(c, "kernel_union_ns"), INT64_MAX));
+        ck_assert_int_ge(json_integer_or(json_get(c, "time_ns"), 0),
+                         json_integer_or(json_get(c, "kernel_union_ns"), INT64_MAX));
         ck_assert_int_gt(json_integer_or(json_get(c, "kernel_union_ns"), 0), 0);
         ck_assert_int_eq(json_integer_or(json_get(c, "count"), 0), (int64_t)steps);
     }
@@ -150,33 +163,69 @@ END_TEST
 
 #ifdef FEDGATE_FAULTS
 
-static bool shows_pageable(const Run *run) { return sum(run, "timeline.steps.pageable_bytes", 1) == sum(run, "timeline.steps.h2d_bytes", 1); }
-static bool shows_serial(const Run *run) { return sum(run, "timeline.steps.hidden_ns", 1) == 0 && sum(run, "loop.steps.exposed_copy_ns", 1) > 0; }
-static bool shows_slow_copy(const Run *run) { return sum(run, "loop.steps.exposed_copy_ns", 2) > 0; }
+static bool shows_pageable(const Run *run)
+{
+    return sum(run, "timeline.steps.pageable_bytes", 1) == sum(run, "timeline.steps.h2d_bytes", 1);
+}
+static bool shows_serial(const Run *run)
+{
+    return sum(run, "timeline.steps.hidden_ns", 1) == 0 && sum(run, "loop.steps.exposed_copy_ns", 1) > 0;
+}
+static bool shows_slow_copy(const Run *run)
+{
+    return sum(run, "loop.steps.exposed_copy_ns", 2) > 0;
+}
 static bool shows_wait(const Run *run)
 {
-    return sum(run, "loop.steps.wait_ns", 1) > sum(run, "loop.steps.compute_ns", 1) && strcmp(json_text_or(json_get(run->evidence, "limiting_stage"), ""), "decode") == 0;
+    return sum(run, "loop.steps.wait_ns", 1) > sum(run, "loop.steps.compute_ns", 1) &&
+           strcmp(json_text_or(json_get(run->evidence, "limiting_stage"), ""), "decode") == 0;
 }
-static bool shows_stall(const Run *run) { return sum(run, "timeline.steps.starved_ns", 1) >= 5 * 9000000 && uncovered(run, 4) == 0; }
-static bool shows_nan(const Run *run) { return isnan(run->trainer->progress.last_loss) && isnan(run->trainer->best[run->trainer->network.layout.at[1].offset]); }
+static bool shows_stall(const Run *run)
+{
+    return sum(run, "timeline.steps.starved_ns", 1) >= 5 * 9000000 && uncovered(run, 4) == 0;
+}
+static bool shows_nan(const Run *run)
+{
+    return isnan(run->trainer->progress.last_loss) &&
+           isnan(run->trainer->best[run->trainer->network.layout.at[1].offset]);
+}
 static bool shows_leak(const Run *run)
 {
     const Json *live = json_find(run->evidence, "memory.live.bytes");
     size_t count = json_count(live);
-    return json_integer_or(json_at(live, count - 1), 0) - json_integer_or(json_at(live, 0), 0) == (int64_t)(count - 1) * 4096;
+    return json_integer_or(json_at(live, count - 1), 0) - json_integer_or(json_at(live, 0), 0) ==
+           (int64_t)(count - 1) * 4096;
 }
 static bool shows_unsynchronised(const Run *run)
 {
     const Json *c = claim(run, "training step");
     return json_integer_or(json_get(c, "time_ns"), 0) < json_integer_or(json_get(c, "kernel_union_ns"), 0);
 }
-static bool shows_perturbed(const Run *run) { return !replays_agree(run); }
-static bool shows_tf32(const Run *run) { return !probes_pass(run); }
-static bool shows_extra(const Run *run) { return json_integer_or(json_find(run->evidence, "memory.measured_peak_bytes"), 0) > 10000000; }
-static bool shows_unnamed(const Run *run) { return uncovered(run, 3) == 70000; }
-static bool shows_shuffled(const Run *run) { return run->result.best_validation_loss > 0.6; }
+static bool shows_perturbed(const Run *run)
+{
+    return !replays_agree(run);
+}
+static bool shows_tf32(const Run *run)
+{
+    return !probes_pass(run);
+}
+static bool shows_extra(const Run *run)
+{
+    return json_integer_or(json_find(run->evidence, "memory.measured_peak_bytes"), 0) > 10000000;
+}
+static bool shows_unnamed(const Run *run)
+{
+    return uncovered(run, 3) == 70000;
+}
+static bool shows_shuffled(const Run *run)
+{
+    return run->result.best_validation_loss > 0.6;
+}
 
-static const struct { const char *fault; bool (*shows)(const Run *); } faults[] = {
+static const struct {
+    const char *fault;
+    bool (*shows)(const Run *);
+} faults[] = {
     {"copy.pageable=1", shows_pageable},
     {"copy.serial=1", shows_serial},
     {"copy.slow_ns=3000000", shows_slow_copy},
@@ -205,9 +254,18 @@ START_TEST(a_planted_fault_shows_where_a_real_one_would)
 END_TEST
 
 // What the real path must show too, without a bound on speed.
-static bool shows_real_unnamed(const Run *run) { return uncovered(run, 3) >= 3000000; }
-static bool shows_real_stall(const Run *run) { return sum(run, "loop.steps.rest.bookkeeping", 0) >= 5 * 9000000; }
-static const struct { const char *fault; bool (*shows)(const Run *); } real_faults[] = {
+static bool shows_real_unnamed(const Run *run)
+{
+    return uncovered(run, 3) >= 3000000;
+}
+static bool shows_real_stall(const Run *run)
+{
+    return sum(run, "loop.steps.rest.bookkeeping", 0) >= 5 * 9000000;
+}
+static const struct {
+    const char *fault;
+    bool (*shows)(const Run *);
+} real_faults[] = {
     {"copy.pageable=1", shows_pageable},
     {"step.stall_every=5,step.stall_ns=9000000", shows_real_stall},
     {"train.nan_step=20", shows_nan},
@@ -344,7 +402,8 @@ static Suite *suite(void)
     tcase_add_test(t, the_flop_of_a_claim_follow_from_the_shapes);
 #ifdef FEDGATE_FAULTS
     tcase_add_loop_test(t, a_planted_fault_shows_where_a_real_one_would, 0, sizeof faults / sizeof faults[0]);
-    tcase_add_loop_test(t, a_planted_fault_acts_on_the_real_clock_too, 0, sizeof real_faults / sizeof real_faults[0]);
+    tcase_add_loop_test(t, a_planted_fault_acts_on_the_real_clock_too, 0,
+                        sizeof real_faults / sizeof real_faults[0]);
 #endif
     tcase_add_test(t, a_rehearsal_that_does_not_fit_is_refused_and_says_so);
     tcase_add_test(t, a_rehearsal_leaves_the_run_as_it_was);

@@ -1,4 +1,5 @@
-// trainer_test - the network's gradients, training that gives the same bits however it is run, resuming, early stop, models on disk.
+// trainer_test - the network's gradients, training that gives the same bits however it is run, resuming,
+// early stop, models on disk.
 #include "trainer_world.h"
 
 #include "../../src/trainer/trainer_internal.h"
@@ -6,13 +7,23 @@
 // -- gradients against finite differences of the same network in double arithmetic
 
 enum { TINY_ROWS = 5 };
-static const TrainShape tiny = {.numeric = 2, .categorical = 2, .cardinality = {3, 4}, .embedding = {2, 3}, .hidden = {6, 4}, .layers = 2, .outputs = 1};
-static const struct { FedgateLossKind kind; int64_t outputs; } tasks[] = {{FEDGATE_LOSS_BINARY, 1}, {FEDGATE_LOSS_CLASSES, 3}, {FEDGATE_LOSS_SQUARE, 1}};
+static const TrainShape tiny = {.numeric = 2,
+                                .categorical = 2,
+                                .cardinality = {3, 4},
+                                .embedding = {2, 3},
+                                .hidden = {6, 4},
+                                .layers = 2,
+                                .outputs = 1};
+static const struct {
+    FedgateLossKind kind;
+    int64_t outputs;
+} tasks[] = {{FEDGATE_LOSS_BINARY, 1}, {FEDGATE_LOSS_CLASSES, 3}, {FEDGATE_LOSS_SQUARE, 1}};
 static const float tiny_numeric[TINY_ROWS * 2] = {.3f, -1, .8f, .1f, -.4f, .9f, 1.5f, -.2f, .6f, .7f};
 static const int32_t tiny_codes[TINY_ROWS * 2] = {1, 3, 2, 0, 1, 1, 2, 2, 1, 3};
 static const float tiny_target[TINY_ROWS] = {1, 0, 1, 0, 1};
 
-static double reference_row(const Layout *layout, const TrainShape *shape, FedgateLossKind kind, const double *w, int row)
+static double reference_row(const Layout *layout, const TrainShape *shape, FedgateLossKind kind,
+                            const double *w, int row)
 {
     double value[64], next[64];
     int64_t width = 0;
@@ -20,7 +31,8 @@ static double reference_row(const Layout *layout, const TrainShape *shape, Fedga
         value[width] = (double)tiny_numeric[row * shape->numeric + width];
     for (int64_t c = 0; c < shape->categorical; c++)
         for (int64_t j = 0; j < shape->embedding[c]; j++)
-            value[width++] = w[layout->at[c].offset + tiny_codes[row * shape->categorical + c] * shape->embedding[c] + j];
+            value[width++] =
+                w[layout->at[c].offset + tiny_codes[row * shape->categorical + c] * shape->embedding[c] + j];
     for (size_t layer = 0; layer <= shape->layers; layer++) {
         int64_t out = layer_out(shape, layer);
         for (int64_t j = 0; j < out; j++) {
@@ -35,16 +47,20 @@ static double reference_row(const Layout *layout, const TrainShape *shape, Fedga
     }
     double target = (double)tiny_target[row], sum = 0;
     switch (kind) {
-    case FEDGATE_LOSS_BINARY: return log1p(exp(-fabs(value[0]))) + fmax(value[0], 0) - value[0] * target;
-    case FEDGATE_LOSS_SQUARE: return (value[0] - target) * (value[0] - target);
-    case FEDGATE_LOSS_CLASSES: break;
+    case FEDGATE_LOSS_BINARY:
+        return log1p(exp(-fabs(value[0]))) + fmax(value[0], 0) - value[0] * target;
+    case FEDGATE_LOSS_SQUARE:
+        return (value[0] - target) * (value[0] - target);
+    case FEDGATE_LOSS_CLASSES:
+        break;
     }
     for (int64_t k = 0; k < shape->outputs; k++)
         sum += exp(value[k]);
     return log(sum) - value[(int)target];
 }
 
-static double reference_loss(const Layout *layout, const TrainShape *shape, FedgateLossKind kind, const double *w)
+static double reference_loss(const Layout *layout, const TrainShape *shape, FedgateLossKind kind,
+                             const double *w)
 {
     double sum = 0;
     for (int row = 0; row < TINY_ROWS; row++)
@@ -65,7 +81,8 @@ START_TEST(every_gradient_agrees_with_finite_differences_in_double)
     double *w = calloc((size_t)layout->floats, sizeof *w);
     layout_fill(layout, &shape, 11, network.weights);
     for (int64_t i = 0; i < layout->floats; i++)
-        w[i] = (double)(network.weights[i] += 0.05f * (float)((i * 7) % 5 - 2));   // no zero bias, no zero unknown slot
+        w[i] = (double)(network.weights[i] +=
+                        0.05f * (float)((i * 7) % 5 - 2));   // no zero bias, no zero unknown slot
     Rows rows = {.numeric = tiny_numeric, .codes = tiny_codes, .target = tiny_target, .count = TINY_ROWS};
     network_forward(&network, &rows, NULL);
     network_loss(&network, &rows, 1.0f / TINY_ROWS, true);
@@ -93,10 +110,18 @@ END_TEST
 
 static const char *const task_names[] = {"binary", "multiclass", "regression"};
 
-static const struct { const char *what; bool simulated; int threads; const char *sets[4]; } ways[] = {
+static const struct {
+    const char *what;
+    bool simulated;
+    int threads;
+    const char *sets[4];
+} ways[] = {
     {"one thread", false, 1, {NULL}},
     {"three compute threads", false, 3, {NULL}},
-    {"three loaders, other queue lengths", false, 2, {"input.workers=3", "input.prefetch=2", "input.slots=2", NULL}},
+    {"three loaders, other queue lengths",
+     false,
+     2,
+     {"input.workers=3", "input.prefetch=2", "input.slots=2", NULL}},
     {"the simulated clock", true, 1, {NULL}},
     {"more checkpoints", false, 1, {"train.checkpoint_every=3", NULL}},
 };
@@ -127,7 +152,8 @@ START_TEST(another_seed_gives_another_model)
     Digest digest[2];
     for (int i = 0; i < 2; i++) {
         World world;
-        world_open(&world, "binary", true, 1, (const char *const[]){i ? "train.seed=4" : "train.seed=5", NULL});
+        world_open(&world, "binary", true, 1,
+                   (const char *const[]){i ? "train.seed=4" : "train.seed=5", NULL});
         Trainer *trainer = world_trainer(&world, 0, NULL, NULL);
         Json *evidence = json_make_object();
         world_train(trainer, evidence);
@@ -164,12 +190,14 @@ static bool stop_at(void *context, const TrainProgress *progress)
     return progress->step < *(const int64_t *)context;
 }
 
-// With 64 rows a batch and some 500 training rows an epoch has eight steps: stops inside, at and after epochs.
+// With 64 rows a batch and some 500 training rows an epoch has eight steps: stops inside, at and after
+// epochs.
 static const int64_t stops[] = {1, 2, 5, 8, 9, 16, 19};
 
 START_TEST(a_stopped_run_resumes_to_the_same_bits)
 {
-    static const char *const every_step[] = {"telemetry.window=1", "train.dropout=0.2", "train.patience=2", NULL};
+    static const char *const every_step[] = {"telemetry.window=1", "train.dropout=0.2", "train.patience=2",
+                                             NULL};
     Digest whole, resumed;
     for (int run = 0; run < 2; run++) {
         World world;
@@ -214,7 +242,8 @@ START_TEST(a_damaged_checkpoint_gives_way_to_the_one_before_and_one_of_another_r
 {
     World world;
     int64_t at = 6;
-    world_open(&world, "binary", true, 1, (const char *const[]){"telemetry.window=1", "train.checkpoint_every=2", NULL});
+    world_open(&world, "binary", true, 1,
+               (const char *const[]){"telemetry.window=1", "train.checkpoint_every=2", NULL});
     Json *evidence = json_make_object();
     Trainer *trainer = world_trainer(&world, 0, stop_at, &at);
     world_train(trainer, evidence);
@@ -237,21 +266,22 @@ END_TEST
 
 // -- schedule
 
-static const struct { int64_t step, planned; double warmup, final, rate; } rates[] = {
-    {0, 100, 0, 0.1, 1},
-    {50, 100, 0, 0.1, 0.55},
-    {100, 100, 0, 0.1, 0.1},
-    {25, 100, 0, 0, 0.85355339059327373},
-    {0, 100, 0.1, 0, 1.0 / 11},
-    {9, 100, 0.1, 0, 10.0 / 11},
-    {10, 100, 0.1, 0, 1},
-    {55, 100, 0.1, 0.2, 0.6},
+static const struct {
+    int64_t step, planned;
+    double warmup, final, rate;
+} rates[] = {
+    {0, 100, 0, 0.1, 1},        {50, 100, 0, 0.1, 0.55},
+    {100, 100, 0, 0.1, 0.1},    {25, 100, 0, 0, 0.85355339059327373},
+    {0, 100, 0.1, 0, 1.0 / 11}, {9, 100, 0.1, 0, 10.0 / 11},
+    {10, 100, 0.1, 0, 1},       {55, 100, 0.1, 0.2, 0.6},
     {500, 100, 0, 0.25, 0.25},
 };
 
 START_TEST(the_rate_rises_and_falls_by_the_schedule)
 {
-    ck_assert_double_eq_tol(schedule_rate(rates[_i].step, rates[_i].planned, 1, rates[_i].warmup, rates[_i].final), rates[_i].rate, 1e-15);
+    ck_assert_double_eq_tol(
+        schedule_rate(rates[_i].step, rates[_i].planned, 1, rates[_i].warmup, rates[_i].final),
+        rates[_i].rate, 1e-15);
 }
 END_TEST
 
@@ -270,7 +300,9 @@ START_TEST(patience_ends_the_run_and_the_best_weights_are_kept)
 {
     World world;
     Error error = ERROR_INIT;
-    world_open(&world, "binary", true, 1, (const char *const[]){"train.epochs=60", "train.patience=2", "train.learning_rate=0.05", "train.hidden=32,32", NULL});
+    world_open(&world, "binary", true, 1,
+               (const char *const[]){"train.epochs=60", "train.patience=2", "train.learning_rate=0.05",
+                                     "train.hidden=32,32", NULL});
     Trainer *trainer = world_trainer(&world, 0, NULL, NULL);
     Json *evidence = json_make_object();
     TrainResult result = world_train(trainer, evidence);
@@ -282,7 +314,8 @@ START_TEST(patience_ends_the_run_and_the_best_weights_are_kept)
     double *score = calloc(table.rows, sizeof *score);
     ck_assert(model_predict(model, world.device, world.ledger, &table, 0, 1, score, &error));
     Predictions predictions = {.score = score, .rows = table.rows, .classes = 1};
-    ck_assert_double_eq_tol(stats_metric(METRIC_LOGLOSS, predictions, table.target, NULL), result.best_validation_loss, 1e-6);
+    ck_assert_double_eq_tol(stats_metric(METRIC_LOGLOSS, predictions, table.target, NULL),
+                            result.best_validation_loss, 1e-6);
     free(score);
     table_done(&table);
     json_free(evidence);
@@ -338,17 +371,29 @@ START_TEST(a_model_is_saved_loaded_and_predicts_the_same)
 END_TEST
 
 #define SHAPE "\"cardinality\": [], \"embedding\": [], \"hidden\": [2], \"outputs\": 1"
-static const struct { const char *what, *json, *message; } hostile[] = {
+static const struct {
+    const char *what, *json, *message;
+} hostile[] = {
     {"not JSON", "{", "model.json"},
-    {"another format", "{\"format\": 2, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}", "format 2"},
-    {"another kind", "{\"format\": 1, \"kind\": \"tree\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}", "kind 'tree'"},
-    {"unknown task", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"dream\", \"numeric\": 1, " SHAPE "}", "unknown task 'dream'"},
-    {"no input", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 0, " SHAPE "}", "contradict"},
-    {"negative input", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": -1, " SHAPE "}", "contradict"},
-    {"classes without outputs", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"multiclass\", \"numeric\": 1, " SHAPE "}", "contradict"},
-    {"a width of nothing", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, \"cardinality\": [], \"embedding\": [], "
-        "\"hidden\": [0], \"outputs\": 1}", "outside 1 to"},
-    {"tensors missing", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}", "model.safetensors"},
+    {"another format", "{\"format\": 2, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}",
+     "format 2"},
+    {"another kind", "{\"format\": 1, \"kind\": \"tree\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}",
+     "kind 'tree'"},
+    {"unknown task", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"dream\", \"numeric\": 1, " SHAPE "}",
+     "unknown task 'dream'"},
+    {"no input", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 0, " SHAPE "}",
+     "contradict"},
+    {"negative input", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": -1, " SHAPE "}",
+     "contradict"},
+    {"classes without outputs",
+     "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"multiclass\", \"numeric\": 1, " SHAPE "}", "contradict"},
+    {"a width of nothing",
+     "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, \"cardinality\": [], "
+     "\"embedding\": [], "
+     "\"hidden\": [0], \"outputs\": 1}",
+     "outside 1 to"},
+    {"tensors missing", "{\"format\": 1, \"kind\": \"mlp\", \"task\": \"binary\", \"numeric\": 1, " SHAPE "}",
+     "model.safetensors"},
 };
 
 START_TEST(a_model_that_contradicts_itself_is_not_loaded)
@@ -382,7 +427,8 @@ static Suite *suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("models");
     tcase_add_loop_test(t, a_model_is_saved_loaded_and_predicts_the_same, 0, 3);
-    tcase_add_loop_test(t, a_model_that_contradicts_itself_is_not_loaded, 0, sizeof hostile / sizeof hostile[0]);
+    tcase_add_loop_test(t, a_model_that_contradicts_itself_is_not_loaded, 0,
+                        sizeof hostile / sizeof hostile[0]);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,7 +1,7 @@
 // trainer_world - a small data set on disk and everything a trainer needs, for the tests of the trainer.
 //
-// Two numbers, one category of three (a row in ten has none of the training ones), a target of the asked task that follows from
-// them with noise. Rows come from a fixed generator: the same file in every test.
+// Two numbers, one category of three (a row in ten has none of the training ones), a target of the asked task
+// that follows from them with noise. Rows come from a fixed generator: the same file in every test.
 #ifndef FEDGATE_TRAINER_WORLD_H
 #define FEDGATE_TRAINER_WORLD_H
 
@@ -17,7 +17,12 @@ enum { WORLD_ROWS = 700, WORLD_SETS = 40 };
 
 typedef struct World {
     char folder[64], checkpoints[128];
-    Clock *clock; Ledger *ledger; Config *config; Dataset *dataset; Maps *maps; Device *device;
+    Clock *clock;
+    Ledger *ledger;
+    Config *config;
+    Dataset *dataset;
+    Maps *maps;
+    Device *device;
 } World;
 
 static double world_noise(uint32_t *seed)
@@ -52,7 +57,8 @@ static void world_write(const char *path, const char *task)
 }
 
 // sets: "name=value" texts after the defaults below, NULL at the end.
-static inline void world_open(World *world, const char *task, bool simulated, int threads, const char *const *sets)
+static inline void world_open(World *world, const char *task, bool simulated, int threads,
+                              const char *const *sets)
 {
     Error error = ERROR_INIT;
     char data[160], directory[160], asked[64];
@@ -63,8 +69,18 @@ static inline void world_open(World *world, const char *task, bool simulated, in
     world_write(data, task);
     snprintf(directory, sizeof directory, "data.directory=%s", world->folder);
     snprintf(asked, sizeof asked, "task=%s", task);
-    const char *all[WORLD_SETS] = {"model=world", directory, asked, "data.train=rows.csv", "data.target=target", "data.numeric=a,b", "data.categorical=c",
-                                   "train.hidden=8,5", "train.batch=64", "train.epochs=4", "train.learning_rate=0.01", "train.seed=3"};
+    const char *all[WORLD_SETS] = {"model=world",
+                                   directory,
+                                   asked,
+                                   "data.train=rows.csv",
+                                   "data.target=target",
+                                   "data.numeric=a,b",
+                                   "data.categorical=c",
+                                   "train.hidden=8,5",
+                                   "train.batch=64",
+                                   "train.epochs=4",
+                                   "train.learning_rate=0.01",
+                                   "train.seed=3"};
     size_t count = 12;
     for (size_t i = 0; sets && sets[i]; i++)
         all[count++] = sets[i];
@@ -98,8 +114,16 @@ static inline void world_close(World *world)
 static inline Trainer *world_trainer(World *world, int64_t microbatch, TrainWatch watch, void *context)
 {
     Error error = ERROR_INIT;
-    TrainerSpec spec = {.config = world->config, .dataset = world->dataset, .maps = world->maps, .device = world->device, .clock = world->clock,
-                        .ledger = world->ledger, .checkpoints = world->checkpoints, .microbatch = microbatch, .watch = watch, .watch_context = context};
+    TrainerSpec spec = {.config = world->config,
+                        .dataset = world->dataset,
+                        .maps = world->maps,
+                        .device = world->device,
+                        .clock = world->clock,
+                        .ledger = world->ledger,
+                        .checkpoints = world->checkpoints,
+                        .microbatch = microbatch,
+                        .watch = watch,
+                        .watch_context = context};
     Trainer *trainer = trainer_open(&spec, &error);
     ck_assert_msg(trainer != NULL, "%s", error.message);
     return trainer;

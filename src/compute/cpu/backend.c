@@ -22,7 +22,8 @@ static void close_device(void *handle)
     free(device);
 }
 
-static void *open_device(int index, int threads, const FedgateHost *host, FedgateFacts *ret_facts, char *ret_reason)
+static void *open_device(int index, int threads, const FedgateHost *host, FedgateFacts *ret_facts,
+                         char *ret_reason)
 {
     (void)index;
     cpu_facts(ret_facts);
@@ -69,8 +70,14 @@ static bool copy_in(void *device, const FedgateCopy *copy, char *ret_reason)
 
 static void copy_span(CpuDevice *device, FedgateSpanKind kind, int64_t begin, int64_t bytes, const char *name)
 {
-    FedgateSpan span = {.kind = kind, .begin = begin, .end = cpu_now(device), .launched_ns = begin, .step = device->step,
-                        .bytes = bytes, .pageable = true, .name = name};
+    FedgateSpan span = {.kind = kind,
+                        .begin = begin,
+                        .end = cpu_now(device),
+                        .launched_ns = begin,
+                        .step = device->step,
+                        .bytes = bytes,
+                        .pageable = true,
+                        .name = name};
     device->host->span(device->host->context, &span);
 }
 
@@ -103,8 +110,12 @@ static bool synchronise(void *device, char *ret_reason)
 
 void cpu_span(CpuDevice *device, const char *name, int64_t begin)
 {
-    FedgateSpan span = {.kind = FEDGATE_SPAN_KERNEL, .begin = begin, .end = cpu_now(device), .launched_ns = begin,
-                        .step = device->step, .name = name};
+    FedgateSpan span = {.kind = FEDGATE_SPAN_KERNEL,
+                        .begin = begin,
+                        .end = cpu_now(device),
+                        .launched_ns = begin,
+                        .step = device->step,
+                        .name = name};
     device->host->span(device->host->context, &span);
 }
 
@@ -113,7 +124,12 @@ static void mark_step(void *handle, int64_t step)
     CpuDevice *device = handle;
     device->step = step;
     int64_t now = cpu_now(device);
-    FedgateSpan span = {.kind = FEDGATE_SPAN_STEP, .begin = now, .end = now, .launched_ns = now, .step = step, .name = "step"};
+    FedgateSpan span = {.kind = FEDGATE_SPAN_STEP,
+                        .begin = now,
+                        .end = now,
+                        .launched_ns = now,
+                        .step = step,
+                        .name = "step"};
     device->host->span(device->host->context, &span);
 }
 

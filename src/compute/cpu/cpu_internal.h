@@ -1,7 +1,7 @@
 // cpu_internal - the open cpu device: compute threads, the staging thread, what operations share.
 //
-// Operations run in the caller's thread; `pool` helps with fixed blocks of rows whose size never depends on the number of
-// threads, so the bits do not either.
+// Operations run in the caller's thread; `pool` helps with fixed blocks of rows whose size never depends on
+// the number of threads, so the bits do not either.
 #ifndef FEDGATE_CPU_INTERNAL_H
 #define FEDGATE_CPU_INTERNAL_H
 
@@ -23,11 +23,11 @@ typedef struct CpuDevice {
     const FedgateHost *host;
     Pool *pool;
     Stream *stream;
-    _Atomic int64_t step;    // of the last mark
+    _Atomic int64_t step;   // of the last mark
 } CpuDevice;
 
 Stream *stream_new(CpuDevice *device);
-void stream_free(Stream *stream);      // lets queued copies end; one whose event never passes is given up
+void stream_free(Stream *stream);   // lets queued copies end; one whose event never passes is given up
 bool stream_copy(Stream *stream, const FedgateCopy *copy, char *ret_reason);
 void stream_drain(Stream *stream);
 void *cpu_event_new(void *device);
@@ -42,7 +42,7 @@ static inline int64_t cpu_now(const CpuDevice *device)
 }
 void cpu_span(CpuDevice *device, const char *name, int64_t begin);   // a kernel that ends now
 
-void cpu_facts(FedgateFacts *ret_facts);          // name, libraries, core, instruction set, cores, memory
+void cpu_facts(FedgateFacts *ret_facts);   // name, libraries, core, instruction set, cores, memory
 bool cpu_supported(char *ret_reason);
 
 // operations of the table

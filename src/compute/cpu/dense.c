@@ -1,7 +1,8 @@
-// dense - a layer forward and backward on fixed blocks: 512 rows forward, 128-row panels of the weight gradient.
+// dense - a layer forward and backward on fixed blocks: 512 rows forward, 128-row panels of the weight
+// gradient.
 //
-// Blocks follow from the shape alone, each is one serial multiplication, and its element pass runs while the block is in cache.
-// One output column is a dot product of 16 fixed lanes: a matrix library is slow there.
+// Blocks follow from the shape alone, each is one serial multiplication, and its element pass runs while the
+// block is in cache. One output column is a dot product of 16 fixed lanes: a matrix library is slow there.
 #include "kernel.h"
 
 #include <stddef.h>
@@ -25,7 +26,8 @@ KERNEL void add_bias(float *restrict y, const float *restrict bias, int64_t rows
                 y[j] += bias[j];
 }
 
-KERNEL void dot_rows(float *restrict y, const float *restrict x, const float *restrict w, float bias, int64_t rows, int64_t in, int relu)
+KERNEL void dot_rows(float *restrict y, const float *restrict x, const float *restrict w, float bias,
+                     int64_t rows, int64_t in, int relu)
 {
     for (int64_t i = 0; i < rows; i++, x += in) {
         float lane[LANES] = {0}, sum = bias;
@@ -46,7 +48,8 @@ KERNEL void dot_rows(float *restrict y, const float *restrict x, const float *re
 static void dense_block(void *context, int64_t index)
 {
     const FedgateDense *op = context;
-    int64_t first = index * CPU_BLOCK_ROWS, rows = op->rows - first < CPU_BLOCK_ROWS ? op->rows - first : CPU_BLOCK_ROWS;
+    int64_t first = index * CPU_BLOCK_ROWS,
+            rows = op->rows - first < CPU_BLOCK_ROWS ? op->rows - first : CPU_BLOCK_ROWS;
     const float *x = op->x + first * op->in;
     float *y = op->y + first * op->out;
     if (op->out == 1) {
@@ -73,14 +76,16 @@ KERNEL void column_sums(float *restrict sum, const float *restrict dy, int64_t r
             sum[j] += dy[j];
 }
 
-KERNEL void add_outer(float *restrict dw, const float *restrict x, const float *restrict dy, int64_t rows, int64_t in)
+KERNEL void add_outer(float *restrict dw, const float *restrict x, const float *restrict dy, int64_t rows,
+                      int64_t in)
 {
     for (int64_t i = 0; i < rows; i++, x += in)
         for (int64_t j = 0; j < in; j++)
             dw[j] += x[j] * dy[i];
 }
 
-KERNEL void spread_column(float *restrict dx, const float *restrict w, const float *restrict dy, int64_t rows, int64_t in)
+KERNEL void spread_column(float *restrict dx, const float *restrict w, const float *restrict dy, int64_t rows,
+                          int64_t in)
 {
     for (int64_t i = 0; i < rows; i++, dx += in)
         for (int64_t j = 0; j < in; j++)
@@ -112,8 +117,8 @@ static void weight_panel(const FedgateDenseBack *op, int64_t first, int64_t coun
         add_outer(op->dw, op->x, op->dy, op->rows, op->in);
         return;
     }
-    blas_multiply(BLAS_TRANSPOSED, BLAS_PLAIN, count, op->out, op->rows, op->x + first, op->in, op->dy, op->out,
-                  op->accumulate ? 1 : 0, op->dw + first * op->out, op->out);
+    blas_multiply(BLAS_TRANSPOSED, BLAS_PLAIN, count, op->out, op->rows, op->x + first, op->in, op->dy,
+                  op->out, op->accumulate ? 1 : 0, op->dw + first * op->out, op->out);
 }
 
 static void input_block(const FedgateDenseBack *op, int64_t first, int64_t rows)
@@ -123,12 +128,16 @@ static void input_block(const FedgateDenseBack *op, int64_t first, int64_t rows)
     if (op->out == 1)
         spread_column(dx, op->w, dy, rows, op->in);
     else
-        blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, op->in, op->out, dy, op->out, op->w, op->out, 0, dx, op->in);
+        blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, op->in, op->out, dy, op->out, op->w, op->out, 0, dx,
+                      op->in);
     if (op->below_relu)
         mask_below(dx, op->x + first * op->in, rows * op->in, op->below_scale);
 }
 
-typedef struct BackTasks { const FedgateDenseBack *op; int64_t panel, panels; } BackTasks;   // panels, then bias, then blocks
+typedef struct BackTasks {
+    const FedgateDenseBack *op;
+    int64_t panel, panels;
+} BackTasks;   // panels, then bias, then blocks
 
 static void back_task(void *context, int64_t index)
 {
@@ -152,7 +161,8 @@ void cpu_dense_back(void *handle, const FedgateDenseBack *op)
     bool whole = op->out == 1 || op->rows <= CPU_BLOCK_ROWS;
     BackTasks tasks = {.op = op, .panel = whole ? op->in : CPU_PANEL_ROWS};
     tasks.panels = (op->in + tasks.panel - 1) / tasks.panel;
-    int64_t blocks = op->dx ? (op->rows + CPU_BLOCK_ROWS - 1) / CPU_BLOCK_ROWS : 0, count = tasks.panels + 1 + blocks;
+    int64_t blocks = op->dx ? (op->rows + CPU_BLOCK_ROWS - 1) / CPU_BLOCK_ROWS : 0,
+            count = tasks.panels + 1 + blocks;
     if (op->rows <= CPU_BLOCK_ROWS)   // waking a thread costs more than such a small task
         for (int64_t i = 0; i < count; i++)
             back_task(&tasks, i);

@@ -1,4 +1,5 @@
-// element - the operations that are not multiplications: assembling inputs, dropout, losses, scores, norm, AdamW.
+// element - the operations that are not multiplications: assembling inputs, dropout, losses, scores, norm,
+// AdamW.
 //
 // Sums run in row order or in fixed lanes; exponentials and logarithms are our own (elementary.h).
 #include "kernel.h"
@@ -66,7 +67,8 @@ void cpu_dropout(void *handle, const FedgateDropout *op)
     uint32_t limit = (uint32_t)(op->keep * 16777216.0f);
     for (int64_t i = 0; i < op->rows; i++) {
         uint64_t row = (op->row + (uint64_t)i) * 0x9e3779b97f4a7c15u + op->key;
-        drop_row(op->x + i * op->width, op->width, mix((uint32_t)row) ^ (uint32_t)(row >> 32), limit, 1 / op->keep);
+        drop_row(op->x + i * op->width, op->width, mix((uint32_t)row) ^ (uint32_t)(row >> 32), limit,
+                 1 / op->keep);
     }
     cpu_span(handle, "dropout", begin);
 }
@@ -114,9 +116,15 @@ void cpu_loss(void *handle, const FedgateLoss *op)
         const float *logits = op->logits + i * op->outputs;
         float *gradient = op->gradient ? op->gradient + i * op->outputs : NULL;
         switch (op->kind) {
-        case FEDGATE_LOSS_BINARY: sum += binary_row(logits, op->target[i], gradient, scale); break;
-        case FEDGATE_LOSS_CLASSES: sum += classes_row(logits, op->outputs, op->target[i], gradient, scale); break;
-        case FEDGATE_LOSS_SQUARE: sum += square_row(logits, op->target[i], gradient, scale); break;
+        case FEDGATE_LOSS_BINARY:
+            sum += binary_row(logits, op->target[i], gradient, scale);
+            break;
+        case FEDGATE_LOSS_CLASSES:
+            sum += classes_row(logits, op->outputs, op->target[i], gradient, scale);
+            break;
+        case FEDGATE_LOSS_SQUARE:
+            sum += square_row(logits, op->target[i], gradient, scale);
+            break;
         }
     }
     *op->loss += sum;
@@ -138,9 +146,15 @@ void cpu_score(void *handle, const FedgateScore *op)
     for (int64_t i = 0; i < op->rows; i++) {
         const float *logits = op->logits + i * op->outputs;
         switch (op->kind) {
-        case FEDGATE_LOSS_BINARY: op->score[i] = elementary_sigmoid((double)logits[0]); break;
-        case FEDGATE_LOSS_CLASSES: class_scores(logits, op->outputs, op->score + i * op->outputs); break;
-        case FEDGATE_LOSS_SQUARE: op->score[i] = (double)logits[0]; break;
+        case FEDGATE_LOSS_BINARY:
+            op->score[i] = elementary_sigmoid((double)logits[0]);
+            break;
+        case FEDGATE_LOSS_CLASSES:
+            class_scores(logits, op->outputs, op->score + i * op->outputs);
+            break;
+        case FEDGATE_LOSS_SQUARE:
+            op->score[i] = (double)logits[0];
+            break;
         }
     }
     cpu_span(handle, "score", begin);
@@ -167,10 +181,11 @@ void cpu_square_sum(void *handle, const float *x, int64_t count, double *ret_sum
     cpu_span(handle, "square sum", begin);
 }
 
-KERNEL void adam_range(float *restrict w, const float *restrict g, float *restrict m, float *restrict v, int64_t count,
-                       const FedgateAdam *op, float scale)
+KERNEL void adam_range(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
+                       int64_t count, const FedgateAdam *op, float scale)
 {
-    const float rate = op->rate, beta1 = op->beta1, beta2 = op->beta2, rest1 = 1 - beta1, rest2 = 1 - beta2, epsilon = op->epsilon;
+    const float rate = op->rate, beta1 = op->beta1, beta2 = op->beta2, rest1 = 1 - beta1, rest2 = 1 - beta2,
+                epsilon = op->epsilon;
     const float correction1 = op->correction1, correction2 = op->correction2, shrink = op->rate * op->decay;
     for (int64_t i = 0; i < count; i++) {
         float gradient = g[i] * scale;

@@ -1,4 +1,5 @@
-// elementary - exp and log from plain double arithmetic: the C library's choose other code on other machines, ours do not.
+// elementary - exp and log from plain double arithmetic: the C library's choose other code on other machines,
+// ours do not.
 //
 // Errors stay under 1e-15 relative (exp) and 2e-16 absolute near 1 (log). NaN gives NaN.
 #ifndef FEDGATE_CPU_ELEMENTARY_H
@@ -9,8 +10,20 @@
 
 static inline double elementary_exp(double x)
 {
-    static const double terms[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                                   1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1};
+    static const double terms[] = {1.0 / 6227020800,
+                                   1.0 / 479001600,
+                                   1.0 / 39916800,
+                                   1.0 / 3628800,
+                                   1.0 / 362880,
+                                   1.0 / 40320,
+                                   1.0 / 5040,
+                                   1.0 / 720,
+                                   1.0 / 120,
+                                   1.0 / 24,
+                                   1.0 / 6,
+                                   0.5,
+                                   1,
+                                   1};
     const double shift = 6755399441055744.0;   // 1.5 * 2^52: adding it rounds to an integer in the low bits
     x = x < -708 ? -708 : x;
     x = x > 708 ? 708 : x;
@@ -33,7 +46,8 @@ static inline double elementary_log(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    int64_t exponent = (int64_t)((bits - 0x3fe6a09e667f3bcdu) >> 52);   // so that the mantissa lies in [sqrt(1/2), sqrt(2))
+    int64_t exponent =
+        (int64_t)((bits - 0x3fe6a09e667f3bcdu) >> 52);   // so that the mantissa lies in [sqrt(1/2), sqrt(2))
     exponent = exponent >= 2048 ? exponent - 4096 : exponent;
     bits -= (uint64_t)exponent << 52;
     double m;

@@ -10,9 +10,9 @@ struct Pool {
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     pthread_t *workers;
-    int count;               // workers, the caller not counted
-    uint64_t round;          // of the operation being shared out
-    int busy;                // workers still in it
+    int count;   // workers, the caller not counted
+    uint64_t round;   // of the operation being shared out
+    int busy;   // workers still in it
     bool closing;
     PoolTask task;
     void *context;

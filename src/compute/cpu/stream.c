@@ -1,7 +1,9 @@
-// stream - the copy stream: a staging thread that copies in order, and the events that order it against compute.
+// stream - the copy stream: a staging thread that copies in order, and the events that order it against
+// compute.
 //
-// Compute runs in the caller's thread, so a point of the compute stream has passed as soon as it is recorded. One lock serves all
-// events of a device. Threads are woken only when one waits for just that: a wake-up costs the caller as much as a small kernel.
+// Compute runs in the caller's thread, so a point of the compute stream has passed as soon as it is recorded.
+// One lock serves all events of a device. Threads are woken only when one waits for just that: a wake-up
+// costs the caller as much as a small kernel.
 #include "cpu_internal.h"
 
 #include <fedgate/clock.h>
@@ -19,9 +21,12 @@ struct Stream {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given, passed;   // a copy was queued; an event passed or the queue ran empty
-    int waiting;                    // threads in `passed`
+    int waiting;   // threads in `passed`
     bool started, closing;
-    struct { FedgateCopy copy; int64_t launched_ns; } queue[STREAM_QUEUE];   // ring
+    struct {
+        FedgateCopy copy;
+        int64_t launched_ns;
+    } queue[STREAM_QUEUE];   // ring
     size_t first, count;
 };
 
@@ -37,8 +42,14 @@ static void copy_now(Stream *stream, const FedgateCopy *copy, int64_t launched_n
     memcpy(copy->to, copy->from, (size_t)copy->bytes);
     if (slow_ns > 0 && !device->host->modelled)
         clock_sleep_ns(clock_real(), slow_ns);
-    FedgateSpan span = {.kind = FEDGATE_SPAN_COPY_IN, .stream = 1, .begin = begin, .end = cpu_now(device),
-                        .launched_ns = launched_ns, .step = copy->step, .bytes = copy->bytes, .pageable = copy->pageable,
+    FedgateSpan span = {.kind = FEDGATE_SPAN_COPY_IN,
+                        .stream = 1,
+                        .begin = begin,
+                        .end = cpu_now(device),
+                        .launched_ns = launched_ns,
+                        .step = copy->step,
+                        .bytes = copy->bytes,
+                        .pageable = copy->pageable,
                         .name = "copy"};
     device->host->span(device->host->context, &span);
 }

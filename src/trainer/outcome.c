@@ -1,0 +1,75 @@
+// outcome - what a finished run says of its input stages and of its memory accounts.
+#include "trainer_internal.h"
+
+#include <fedgate/json.h>
+
+static double item_ns(const Json *stage)
+{
+    double items = json_number_or(json_get(stage, "items"), 0),
+           threads = json_number_or(json_get(stage, "threads"), 1);
+    return items > 0 ? json_number_or(json_get(stage, "busy_ns"), 0) / items / threads : 0;
+}
+
+// On the simulated clock the input's own durations are those of the model: loading counts as decoding.
+static void model_stages(const Trainer *trainer, Json *stages)
+{
+    for (size_t i = 0; trainer->simulated && i < json_count(stages); i++) {
+        Json *stage = (Json *)(uintptr_t)json_at(stages, i);
+        const char *name = json_text_or(json_get(stage, "name"), "");
+        int64_t items = json_integer_or(json_get(stage, "items"), 0);
+        bool decode = text_equal(name, "decode"), copy = text_equal(name, "copy");
+        json_put_integer(stage, "busy_ns",
+                         items * (decode ? trainer->model.load_ns
+                                  : copy ? trainer->model.copy_ns
+                                         : 0));
+    }
+}
+
+// The input's stages, then compute; the slowest by busy time of one item over its threads limits.
+void outcome_stages(const Trainer *trainer, const Feed *feed, Json *evidence)
+{
+    const Meter *meter = &trainer->meter;
+    const char *ignored = "";
+    Json *stages = feed_stages(feed, &ignored), *compute = json_make_object();
+    model_stages(trainer, stages);
+    static const char *const none[] = {"bytes", "blocked_out_ns", "depth_p50", "depth_p95", "depth_max"};
+    json_put_text(compute, "name", "compute");
+    json_put_integer(compute, "items", meter->compute_items);
+    json_put_integer(compute, "busy_ns", meter->compute_busy_ns);
+    json_put_integer(compute, "blocked_in_ns", meter->waited_ns);
+    json_put_integer(compute, "threads", 1);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        json_put_integer(compute, none[i], 0);
+    json_add(stages, compute);
+    const char *limiting = "compute";
+    double slowest = item_ns(compute);
+    for (size_t i = 0; i + 1 < json_count(stages); i++) {
+        const Json *stage = json_at(stages, i);
+        if (item_ns(stage) > slowest) {
+            slowest = item_ns(stage);
+            limiting = json_text_or(json_get(stage, "name"), "");
+        }
+    }
+    json_put_text(evidence, "limiting_stage", limiting);
+    json_put(evidence, "stages", stages);
+}
+
+void outcome_accounts(const Trainer *trainer, Json *evidence)
+{
+    LedgerAccount accounts[LEDGER_ACCOUNTS];
+    size_t count = ledger_accounts(trainer->spec.ledger, accounts);
+    Json *array = json_make_array(), *memory = (Json *)(uintptr_t)json_get(evidence, "memory");
+    for (size_t i = 0; i < count; i++) {
+        Json *account = json_make_object();
+        json_put_text(account, "name", accounts[i].name);
+        json_put_text(account, "kind", ledger_kind_name(accounts[i].kind));
+        json_put_integer(account, "planned_bytes", accounts[i].planned_bytes);
+        json_put_integer(account, "peak_bytes", accounts[i].peak_bytes);
+        json_put_integer(account, "live_bytes", accounts[i].live_bytes);
+        json_add(array, account);
+    }
+    json_put(memory, "accounts", array);
+    json_put_integer(memory, "measured_peak_bytes",
+                     ledger_peak(trainer->spec.ledger, LEDGER_DEVICE) +
+                         device_info(trainer->spec.device)->context_bytes);
+}
