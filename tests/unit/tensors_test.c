@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[] = "/tmp/fedgate-tensors-XXXXXX", path[128];
+static char folder[64], path[128];
 
 static void setup(void)
 {
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/fedgate-tensors-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
 }
