@@ -69,6 +69,39 @@ static bool refuse_other_bytes(Night *night, const Error *conflict, Error *error
     return night_step_judge(night, error) == STEP_GO_ON && move_to_failed(night, error);
 }
 
+// A damaged release of this version lies in the way (it was reverted from): out of it, kept as evidence.
+static bool set_damaged_aside(Night *night, const char *releases, Error *error)
+{
+    char from[FILE_PATH_SIZE], to[FILE_PATH_SIZE], name[160];
+    bool named = text_print(name, sizeof name, "failed/%s-damaged", night->run);
+    if (!named || !file_join(from, releases, night->version, error) ||
+        !file_join(to, night->options->home, name, error) || !file_rename_new(from, to, error))
+        return false;
+    log_event(night->log, LOG_WARN, "bundle.damaged", "a damaged release of this version was set aside",
+              LOG_FIELD_TEXT("folder", name));
+    return file_sync_directory(releases, error);
+}
+
+static bool publish(Night *night, const char *releases, Error *error)
+{
+    bool existed = false;
+    Error failed = ERROR_INIT;
+    if (release_publish(night->draft, releases, &existed, &failed)) {
+        night->candidate_published = true;
+        return true;
+    }
+    if (failed.kind == ERROR_CONFLICT)
+        return refuse_other_bytes(night, &failed, error);
+    bool is_live = night->has_head && strcmp(night->head.to, night->version) == 0;   // recovery's business
+    if (failed.kind != ERROR_DATA || is_live) {
+        *error = failed;
+        return false;
+    }
+    night->candidate_published =
+        set_damaged_aside(night, releases, error) && release_publish(night->draft, releases, &existed, error);
+    return night->candidate_published;
+}
+
 static bool build_release(Night *night, Error *error)
 {
     char releases[FILE_PATH_SIZE];
@@ -81,16 +114,7 @@ static bool build_release(Night *night, Error *error)
         return false;
     if (gate_exit_code(night->judgement) == 10)
         return move_to_failed(night, error);
-    bool existed = false;
-    Error conflict = ERROR_INIT;
-    if (release_publish(night->draft, releases, &existed, &conflict)) {
-        night->candidate_published = true;
-        return true;
-    }
-    if (conflict.kind == ERROR_CONFLICT)
-        return refuse_other_bytes(night, &conflict, error);
-    *error = conflict;
-    return false;
+    return publish(night, releases, error);
 }
 
 // -- ship

@@ -35,7 +35,16 @@ static bool identify(Night *night, Error *error)
     if (night->dataset == NULL)
         return false;
     dataset_digest(night->dataset, &data);
+    night->maps = maps_fit(night->dataset, night->config, error);
+    if (night->maps == NULL)
+        return false;
+    night_shape(night->config, night->dataset, night->maps, &night->train_shape, &night->shape);
+    if (!night_make_plan(night->config, &night->shape, &night->device, night->dataset, night->started_wall_ns,
+                         &night->plan, error))
+        return false;
     night->record = identity_record(night->config, &trainer, &data, &night->machine);
+    json_put_integer(night->record, "microbatch",
+                     night->plan.memory.microbatch);   // follows from the budget, changes the bits
     identity_version(night->record, night->version);
     return true;
 }

@@ -62,7 +62,8 @@ typedef struct Night {
     Baseline *baselines[BASELINE_COUNT];   // NULL: not declared
     MachineClass machine;
     DeviceInfo device;
-    NightPlan plan;
+    NightPlan plan;   // made while identifying, reported and enforced by step 3
+    bool plan_refused;
     PlanShape shape;
     TrainShape train_shape;
     Json *record;   // identity
@@ -129,7 +130,8 @@ bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
 Json *night_verdict(Night *night);   // verdict.c
 bool night_slot_close(Night *night, bool judged, Error *error);
-void night_shape(const Config *config, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape);
+void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
+                 PlanShape *ret_shape);
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
 

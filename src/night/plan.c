@@ -5,9 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-void night_shape(const Config *config, const Maps *maps, TrainShape *ret_train, PlanShape *ret_shape)
+void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
+                 PlanShape *ret_shape)
 {
     trainer_shape(config, maps, ret_train);
+    ret_train->outputs =
+        dataset_classes(dataset);   // labels may be the tokens 0..k-1, known only from the rows
     *ret_shape = (PlanShape){.numeric = ret_train->numeric,
                              .categorical = ret_train->categorical,
                              .cardinality = ret_train->cardinality,
@@ -94,7 +97,7 @@ bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *
         return false;
     TrainShape train = {0};
     PlanShape shape = {0};
-    night_shape(config, maps, &train, &shape);
+    night_shape(config, dataset, maps, &train, &shape);
     return night_make_plan(config, &shape, device_info(device), dataset, clock_wall_ns(clock), ret_plan,
                            error);
 }
@@ -189,13 +192,6 @@ static bool save_plan(Night *night, Error *error)
 
 StepEnd night_step_plan(Night *night, Error *error)
 {
-    night->maps = maps_fit(night->dataset, night->config, error);
-    if (night->maps == NULL)
-        return STEP_FAILED;
-    night_shape(night->config, night->maps, &night->train_shape, &night->shape);
-    if (!night_make_plan(night->config, &night->shape, &night->device, night->dataset, night->started_wall_ns,
-                         &night->plan, error))
-        return STEP_FAILED;
     night->plan.deadline_wall_ns = night->deadline_wall_ns;
     double measured = measured_step_seconds(night) * (double)night->plan.steps;
     if (measured > night->plan.forecast_seconds)
@@ -209,7 +205,8 @@ StepEnd night_step_plan(Night *night, Error *error)
     if (!night->plan.memory.fits || end > night->deadline_wall_ns) {
         log_event(night->log, LOG_WARN, "night.plan",
                   night->plan.memory.fits ? "cannot finish before the deadline" : night->plan.memory.refusal);
-        return STEP_TO_JUDGE;
+        night->plan_refused =
+            true;   // the profile comes first: a first night still adopts its named baseline
     }
     return STEP_GO_ON;
 }

@@ -98,5 +98,5 @@ StepEnd night_step_profile(Night *night, Error *error)
         return STEP_FAILED;
     if (!night->has_head && !adopt_baseline(night, error))
         return STEP_FAILED;
-    return STEP_GO_ON;
+    return night->plan_refused ? STEP_TO_JUDGE : STEP_GO_ON;
 }

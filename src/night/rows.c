@@ -210,7 +210,8 @@ bool night_spool_verdict(Night *night, Error *error)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         json_put(row, keys[i], json_copy_deep(json_get(night->verdict, keys[i])));
     if (!append(night, TELEMETRY_VERDICT, row, error) ||
-        !append(night, TELEMETRY_RUN, night_run_record(night), error))   // with outcome and end; the last one counts
+        !append(night, TELEMETRY_RUN, night_run_record(night),
+                error))   // with outcome and end; the last one counts
         return false;
     const Json *checks = json_get(night->judgement, "checks");
     for (size_t i = 0; i < json_count(checks); i++) {   // the late ones; the early ones are there already

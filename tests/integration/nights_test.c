@@ -187,7 +187,7 @@ static const struct {
     {MODEL ",copy.serial=1,model.copy_ns=400000", "train.patience=4", "overlap", 10},
     {MODEL ",copy.pageable=1", "train.patience=4", "overlap", 10},
     {MODEL ",model.load_ns=3000000", "train.patience=4", "overlap", 10},   // no data: the device is idle, too
-    {MODEL ",model.load_ns=1300000", "overlap.starved=0.5", "fed", 10},
+    {MODEL ",model.load_ns=1300000,model.copy_ns=10000", "overlap.starved=0.5", "fed", 10},
     {MODEL ",closure.unnamed_ns=40000", "train.patience=4", "closure", 10},
     {MODEL ",train.unsynchronised=1", "train.patience=4", "plausible", 10},
     {MODEL ",train.leak_bytes=4000000", "train.patience=4", "memory", 10},
@@ -275,6 +275,14 @@ START_TEST(test_a_corrupted_live_release_is_reverted_to_the_last_known_good)
     ck_assert_str_eq(now, first);
     FEDGATE(&run, MODEL, "run", "--slot", "night-3", "--set", "train.seed=3");   // judged: same code, no work
     ck_assert_int_eq(run.exit_code, 12);
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-4", "--set", "train.seed=2");   // the rotten one, made again
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    current(now, kind);
+    ck_assert_str_eq(now, second);
+    FEDGATE(&run, "", "verify");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.output));
     support_run_done(&run);
     end();
 }
