@@ -3,6 +3,7 @@
 #include <fedgate/process.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,4 +89,10 @@ int process_open_files(void)
     int count = (int)list.count - 1;   // without the descriptor that read them
     file_list_done(&list);
     return count;
+}
+
+void process_yield_to_others(bool yield)
+{
+    struct sched_param parameters = {.sched_priority = 0};
+    (void)sched_setscheduler(0, yield ? SCHED_BATCH : SCHED_OTHER, &parameters);
 }

@@ -7,7 +7,6 @@
 #include "night_internal.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,115 +33,6 @@ static void report_event(Child *child, const char *event, const char *name, doub
     child_report(child, message);
 }
 
-// -- window
-
-static void note_forecast(Child *child, int64_t step, const WindowForecast *forecast)
-{
-    Json *window = night_section(child->evidence, "window");
-    if (!json_is_array(json_get(window, "forecasts")))
-        json_put(window, "forecasts", json_make_array());
-    Json *forecasts = (Json *)(uintptr_t)json_get(window, "forecasts");
-    if (json_count(forecasts) > 2000)
-        return;
-    Json *entry = json_make_object();
-    char text[CLOCK_TIME_SIZE];
-    json_put_integer(entry, "at_step", step);
-    night_time(child->night, forecast->end_wall_ns, text);
-    json_put_text(entry, "end", text);
-    night_time(child->night, forecast->end_upper_wall_ns, text);
-    json_put_text(entry, "end_upper", text);
-    json_put_bool(entry, "inside", forecast->inside);
-    json_add(forecasts, entry);
-}
-
-// Expected end from the blocks seen so far; false when the night cannot finish: then training stops here.
-static bool forecast_window(Child *child, int64_t step, int64_t planned)
-{
-    Night *night = child->night;
-    int64_t now = clock_wall_ns(night->clock);
-    if (now >= night->deadline_wall_ns)
-        return false;
-    if (child->block_count == 0)
-        return true;
-    WindowForecast forecast;
-    plan_window(child->blocks, child->block_count, child->block_steps, planned - step, 1.0, now,
-                night->deadline_wall_ns, config_real(night->config, "window.margin"), &forecast);
-    if (child->block_count < 3 && forecast.end_wall_ns <= night->deadline_wall_ns)
-        forecast.inside =
-            true;   // an interval from one or two blocks says nothing yet; the expected end still binds
-    note_forecast(child, step, &forecast);
-    return forecast.end_wall_ns <= night->deadline_wall_ns;
-}
-
-static void send_window_row(Child *child, const TrainProgress *progress)
-{
-    Json *row = json_make_object(), *message = json_make_object();
-    json_put_integer(row, "first_step", progress->step - progress->block_steps);
-    json_put_integer(row, "steps", progress->block_steps);
-    json_put_integer(row, "wall_ns", (int64_t)llround(progress->block_seconds * 1e9));
-    json_put_integer(row, "wait_ns", progress->wait_ns);
-    json_put_integer(row, "exposed_copy_ns", progress->exposed_copy_ns);
-    json_put_integer(row, "compute_ns", progress->compute_ns);
-    json_put_integer(row, "rest_ns", progress->rest_ns);
-    json_put_number(row, "loss", progress->train_loss);
-    json_put_number(row, "samples_per_second", progress->samples_per_second);
-    json_put_integer(row, "live_bytes", progress->live_bytes);
-    json_put_text(message, "event", "row");
-    json_put_integer(message, "kind", TELEMETRY_STEP_WINDOW);
-    json_put(message, "payload", row);
-    child_report(child, message);
-}
-
-static bool watch_training(void *context, const TrainProgress *progress)
-{
-    Child *child = context;
-    Night *night = child->night;
-    double kill_step = fault_value("process.kill_step", 0);
-    if (kill_step > 0 && (double)progress->step >= kill_step)
-        raise(SIGKILL);
-    if (progress->block_steps > 0) {
-        if (child->block_count ==
-            sizeof child->blocks / sizeof child->blocks[0]) {   // halve: pairs of blocks become one
-            for (size_t i = 0; i < child->block_count / 2; i++)
-                child->blocks[i] = child->blocks[2 * i] + child->blocks[2 * i + 1];
-            child->block_count /= 2;
-            child->block_steps *= 2;
-        }
-        child->blocks[child->block_count++] =
-            progress->block_seconds * (double)child->block_steps / (double)progress->block_steps;
-        send_window_row(child, progress);
-    }
-    bool finishes = forecast_window(child, progress->step, progress->planned_steps);
-    Json *message = json_make_object();
-    json_put_text(message, "event", "progress");
-    json_put_integer(message, "step", progress->step);
-    json_put_integer(message, "planned_steps", progress->planned_steps);
-    json_put_integer(message, "epoch", progress->epoch);
-    json_put_text(message, "night_step", "train");
-    json_put_integer(message, "night_step_number", 7);
-    json_put_integer(message, "night_steps", NIGHT_STEPS);
-    json_put_number(message, "train_loss", progress->train_loss);
-    json_put_number(message, "validation_loss", progress->validation_loss);
-    json_put_number(message, "wait_ratio", progress->wait_ratio);
-    json_put_number(message, "hidden_ratio", progress->hidden_ratio);
-    json_put_number(message, "samples_per_second", progress->samples_per_second);
-    double mean = child->block_count == 0
-                      ? 0
-                      : stats_mean(child->blocks, child->block_count) / (double)child->block_steps;
-    char text[CLOCK_TIME_SIZE];
-    night_time(night,
-               clock_wall_ns(night->clock) +
-                   (int64_t)(mean * (double)(progress->planned_steps - progress->step) * 1e9),
-               text);
-    json_put_text(message, "forecast_end", text);
-    night_time(night, night->deadline_wall_ns, text);
-    json_put_text(message, "deadline", text);
-    child_report(child, message);
-    child->stop_for_window = !finishes;
-    child->stop_for_signal = child->stop_for_signal || night_interrupted();
-    return finishes && !child->stop_for_signal;
-}
-
 // -- the four steps
 
 static bool child_rehearse(void *context, Error *error)
@@ -163,7 +53,7 @@ static bool child_rehearse(void *context, Error *error)
                         .ledger = night->ledger,
                         .checkpoints = child->checkpoints,
                         .microbatch = night->plan.memory.microbatch,
-                        .watch = watch_training,
+                        .watch = child_watch,
                         .watch_context = child};
     child->trainer = trainer_open(&spec, error);
     if (child->trainer == NULL)
@@ -187,6 +77,7 @@ static bool child_train(void *context, Error *error)
         !night_file(night, "candidate", candidate, error) ||
         !trainer_train(child->trainer, trace, &child->result, child->evidence, error))
         return false;
+    child_watch_end(child);
     const TrainResult *result = &child->result;
     bool limited = result->stopped_early && !child->stop_for_window && !child->stop_for_signal;
     Json *window = night_section(child->evidence, "window");

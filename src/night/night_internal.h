@@ -100,6 +100,8 @@ StepEnd night_run_child(Night *night, Error *error);
 int night_child_main(void *night, int report_fd);
 typedef struct Child Child;
 bool child_evaluate(Child *child, Error *error);   // evaluate.c
+bool child_watch(void *child, const TrainProgress *progress);   // watch.c: the TrainWatch of step 7
+void child_watch_end(Child *child);   // sends the last, shorter window
 
 struct Child {
     Night *night;
@@ -114,6 +116,9 @@ struct Child {
     double blocks[4096];   // seconds per block, for the forecast
     size_t block_count;
     int64_t block_steps;
+    TrainProgress window;   // sums since the last telemetry row
+    double window_samples;
+    int64_t progress_sent_ns;   // real clock
     int64_t context_bytes;
     bool stop_for_window, stop_for_signal;
 };

@@ -186,7 +186,11 @@ StepEnd night_run_child(Night *night, Error *error)
     if (!night_file(night, "child-evidence.json", stale, error) || !file_remove(stale, error))
         return STEP_FAILED;
     night->child = process_fork(night_child_main, night, error);
-    if (night->child == NULL || !listen_to_child(&listening, error))
+    process_yield_to_others(
+        true);   // a parent that wakes up to listen must not take the processor from the device
+    bool heard = night->child != NULL && listen_to_child(&listening, error);
+    process_yield_to_others(false);
+    if (!heard)
         return STEP_FAILED;
     if (night->options->terminal && !night->options->quiet)
         fprintf(stderr, "\r%79s\r", "");
