@@ -9,7 +9,7 @@
 #include <fedgate/error.h>
 #include <stdint.h>
 
-bool archive_is_gzip(const char *path);   // by magic, not by name; false when unreadable
+bool archive_is_gzip(int fd);   // by magic, not by name; false when unreadable
 
 // Unpacks all members of `from_fd` (read by pread from offset 0) to `to_fd`. ERROR_DATA names the compressed
 // offset on damage, truncation or trailing bytes; ERROR_MEMORY past maximum_bytes of output. ret_bytes: bytes

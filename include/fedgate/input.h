@@ -43,7 +43,7 @@ int64_t maps_cardinality(const Maps *maps, size_t column);   // with the unknown
 void maps_target(const Maps *maps, double *ret_mean, double *ret_deviation);   // regression; else 0 and 1
 
 // -- profile: evidence section `input` (evidence.h), and the profile kept with the run for the next night's
-// drift
+// drift. ERROR_DATA when the training or the test rows are of one class only.
 WARN_UNUSED bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config,
                                  const Json *reference_profile_or_null, Json **ret_evidence,
                                  Json **ret_profile, Error *error);

@@ -7,7 +7,6 @@
 #include <fedgate/file.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -157,14 +156,8 @@ bool archive_unpack_gzip(int from_fd, int to_fd, uint64_t maximum_bytes, uint64_
     return true;
 }
 
-bool archive_is_gzip(const char *path)
+bool archive_is_gzip(int fd)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
     unsigned char magic[2];
-    bool gzip =
-        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
-    close(fd);
-    return gzip;
+    return pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
 }

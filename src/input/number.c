@@ -1,11 +1,13 @@
 // number - decimal text to the nearest double without locale, fast where it is safe.
 //
 // Up to 19 digits with a small power of ten are exact in two roundings at most one of which rounds (Clinger
-// 1990); everything else goes the slow way through base. Blanks, hex, "nan", "inf" and overflow are not
-// numbers.
+// 1990); everything else goes the slow way through base. Blanks, hex, "nan", "inf" and what single precision
+// cannot hold are not numbers: the network computes in it, and squares of such values stay finite in double.
 #include "input_internal.h"
 
 #include <fedgate/text.h>
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum { DIGITS_FAST = 19, POWER_FAST = 22, NUMBER_MAX = 512 };
@@ -27,7 +29,11 @@ static bool number_slow(const char *text, size_t length, double *ret_value)
         return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return text_to_double(copy, ret_value);
+    double value;
+    if (!text_to_double(copy, &value) || !(fabs(value) <= (double)FLT_MAX))
+        return false;
+    *ret_value = value;
+    return true;
 }
 
 bool number_parse(const char *text, size_t length, double *ret_value)
@@ -40,12 +46,12 @@ bool number_parse(const char *text, size_t length, double *ret_value)
     int used = 0, exponent = 0, seen = 0;
     for (; p < end && is_digit(*p); p++, seen++) {
         digits = digits * 10 + (uint64_t)(*p - '0');
-        used += digits > 0;
+        used += digits > 0 || used > 0;   // also after the sum has wrapped to 0
     }
     if (p < end && *p == '.')
         for (p++; p < end && is_digit(*p); p++, seen++, exponent--) {
             digits = digits * 10 + (uint64_t)(*p - '0');
-            used += digits > 0;
+            used += digits > 0 || used > 0;
         }
     if (seen == 0)
         return false;

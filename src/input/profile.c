@@ -250,6 +250,25 @@ static Json *make_evidence(const Dataset *dataset, const Profile *profile)
     return evidence;
 }
 
+// One class teaches nothing, and no metric can tell models apart on it: said here in the words of the data,
+// before a GPU starts, not as a metric that is not a number at the end of the night.
+static bool check_classes(const Dataset *dataset, const Profile *profile, Error *error)
+{
+    static const Split needed[] = {SPLIT_TRAIN, SPLIT_TEST};
+    const Schema *schema = &dataset->schema;
+    for (size_t i = 0; schema->task != TASK_REGRESSION && i < sizeof needed / sizeof needed[0]; i++) {
+        const ColumnSet *set = &profile->set[needed[i]];
+        size_t same = 0;
+        while (same < set->rows && set->target[same] == set->target[0])
+            same++;
+        if (same == set->rows)
+            return FAIL(error, ERROR_DATA, 0, "target column '%s' is of class %.0f in all %zu %s rows",
+                        schema->columns[schema->target].name, set->target[0], set->rows,
+                        split_name(needed[i]));
+    }
+    return true;
+}
+
 bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *config,
                      const Json *reference_profile_or_null, Json **ret_evidence, Json **ret_profile,
                      Error *error)
@@ -266,6 +285,7 @@ bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *con
         good = columns_read(dataset, maps, (Split)s, &profile.set[s], error);
         rows += profile.set[s].rows;
     }
+    good = good && check_classes(dataset, &profile, error);
     profile.score = good ? calloc(rows + 1, sizeof(double)) : NULL;
     profile.label = good ? calloc(rows + 1, sizeof(double)) : NULL;
     profile.sum = good ? calloc(codes + 2, sizeof(double)) : NULL;

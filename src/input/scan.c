@@ -140,8 +140,8 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
         double value;
         if (column->role == ROLE_NUMERIC && !schema_missing(column, field) &&
             !number_parse(field->text, field->length, &value))
-            return scan_bad(scan, line, error, "column '%s' holds '%.*s', not a number", column->name,
-                            shown(field), field->text);
+            return scan_bad(scan, line, error, "column '%s' holds '%.*s', not a number within +-3.4e38",
+                            column->name, shown(field), field->text);
         if (c == schema->cutoff && (field->length == 0 || schema_missing(column, field)))
             return scan_bad(scan, line, error, "column '%s', which the cutoff is compared with, is empty",
                             column->name);
@@ -153,7 +153,7 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
              "data file '%s', line %llu: target column '%s' holds '%.*s', which is not %s",
              scan_file_of(scan)->path, (unsigned long long)line, schema->columns[schema->target].name,
              shown(label), label->text,
-             schema->task == TASK_REGRESSION ? "a number"
+             schema->task == TASK_REGRESSION ? "a number within +-3.4e38"
              : schema->labels.count > 0      ? "in option 'data.labels'"
                                              : "a class number");
         return error_hint(error, "Name every label as TOKEN=CLASS in option 'data.labels'.");
@@ -213,6 +213,16 @@ static bool scan_keep(Scan *scan, const RowEntry *row, Error *error)
     return true;
 }
 
+// Fields of a header or a row, into scan->fields.
+static size_t scan_split(Scan *scan, const char *record, size_t length, size_t max, CsvFault *ret_fault)
+{
+    size_t count = csv_split(&scan->dataset->schema.format, record, length, scan->fields, max, scan->scratch,
+                             ret_fault);
+    if (*ret_fault == CSV_FINE && memchr(record, '\0', length))
+        *ret_fault = CSV_NUL_BYTE;
+    return count;
+}
+
 static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t offset, uint64_t line,
                      Error *error)
 {
@@ -220,13 +230,10 @@ static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t off
     Schema *schema = &dataset->schema;
     CsvFault fault;
     uint32_t ordinal = scan->records++;
-    size_t count =
-        csv_split(&schema->format, record, length, scan->fields, schema->count, scan->scratch, &fault);
+    size_t count = scan_split(scan, record, length, schema->count, &fault);
     if (fault == CSV_OPEN_QUOTE)   // nobody can say how many rows it swallowed, so no tolerance covers it
         return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path,
                     (unsigned long long)line, csv_fault_text(fault));
-    if (fault == CSV_FINE && memchr(record, '\0', length))
-        fault = CSV_NUL_BYTE;
     if (fault != CSV_FINE)
         return scan_bad(scan, line, error, "%s", csv_fault_text(fault));
     if (count != schema->count)
@@ -275,8 +282,7 @@ static bool scan_header(Scan *scan, Error *error)
     if (!got)
         return FAIL(error, ERROR_DATA, 0, "data file '%s' has no header", scan_file_of(scan)->path);
     CsvFault fault;
-    size_t count =
-        csv_split(&schema->format, record, length, scan->fields, COLUMNS_MAX, scan->scratch, &fault);
+    size_t count = scan_split(scan, record, length, COLUMNS_MAX, &fault);
     if (fault != CSV_FINE || count > COLUMNS_MAX)
         return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: header cannot be read: %s",
                     scan_file_of(scan)->path, (unsigned long long)line,

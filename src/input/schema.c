@@ -73,6 +73,9 @@ static bool schema_need(const Schema *schema, const char *option, const char *na
     const char *nearest = names ? text_nearest(name, names, schema->count) : NULL;
     if (nearest)
         error_hint(error, "Did you mean column '%s'?", nearest);
+    else if (schema->count == 1)
+        error_hint(error, "The data has one column, '%.60s': is option 'data.delimiter' right?",
+                   schema->columns[0].name);
     free(names);
     return false;
 }

@@ -77,7 +77,11 @@ static bool source_fill(SourceFile *file, const char *path, int64_t memory_left,
     file->name = text_duplicate(slash ? slash + 1 : path);
     if (!file->path || !file->name)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
-    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    // A pipe put in the place of a file does not block us: it is opened, looked at, and refused.
+    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file->fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ENXIO))
+        return FAIL(error, ERROR_DATA, 0, "data file '%s' %s", path,
+                    errno == ENXIO ? "is not a regular file" : "does not exist");
     if (file->fd < 0)
         return FAIL(error, errno == EACCES ? ERROR_DENIED : ERROR_IO, errno, "could not open data file '%s'",
                     path);
@@ -89,7 +93,7 @@ static bool source_fill(SourceFile *file, const char *path, int64_t memory_left,
     file->stored_bytes = (uint64_t)status.st_size;
     file->changed = status.st_ctim;
     file->modified = status.st_mtim;
-    file->gzip = archive_is_gzip(path);
+    file->gzip = archive_is_gzip(file->fd);
     if (file->gzip && !source_unpack(file, error))
         return error_prefix(error, "data file '%s'", path);
     if (!source_read_all(file, memory_left, ledger, error))

@@ -120,8 +120,11 @@ bool split_rows(Dataset *dataset, const Config *config, Error *error)
         dataset->split_rows[split][dataset->split_count[split]++] = (uint32_t)row;
     }
     for (int s = 0; s < SPLIT_COUNT; s++)
-        if (dataset->split_count[s] == 0)
-            return FAIL(error, ERROR_DATA, 0, "no row of %zu falls into the %s rows", dataset->row_count,
-                        split_names[s]);
+        if (dataset->split_count[s] == 0) {
+            FAIL(error, ERROR_DATA, 0, "no row of %zu falls into the %s rows", dataset->row_count,
+                 split_names[s]);
+            return error_hint(error, "There are few rows or few row ids, or option 'split.test' or "
+                                     "'split.validation' leaves no room.");
+        }
     return true;
 }

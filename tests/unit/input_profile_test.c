@@ -129,7 +129,7 @@ static const char *early_row(int i, char *to)
              noise(i) < 300   ? "red"
              : noise(i) < 900 ? "green"
                               : "blue",
-             i % 2);
+             noise(7 * i + 3) % 2);
     return to;
 }
 
@@ -139,7 +139,7 @@ static const char *late_row(int i, char *to)   // x moved by two of its ten bins
              noise(i) < 300   ? "red"
              : noise(i) < 700 ? "green"
                               : "violet",
-             i % 2);
+             noise(7 * i + 3) % 2);
     return to;
 }
 
@@ -211,6 +211,30 @@ START_TEST(a_planted_lost_column_shows_as_missing_and_constant)
 END_TEST
 #endif
 
+START_TEST(rows_of_one_class_are_refused)
+{
+    static const struct {
+        const char *file, *words;
+    } cases[] = {
+        {"a,y\n1,0\n2,1\n3,1\n4,1\n5,1\n6,1\n", "target column 'y' is of class 1 in all 2 test rows"},
+        {"a,y\n1,0\n2,1\n3,1\n4,0\n5,1\n6,0\n", "target column 'y' is of class 0 in all 2 train rows"},
+    };
+    Bench bench = bench_new();
+    bench_write(&bench, "d.csv", cases[_i].file, strlen(cases[_i].file));
+    bench_config(&bench, "data.train=d.csv", "data.numeric=a", "split.method=modulo", "split.modulo=3",
+                 "split.remainder=2", "split.validation=0.5", NULL);
+    Dataset *dataset = bench_open(&bench);
+    ck_assert_msg(dataset != NULL, "%s", bench.error.message);
+    Maps *maps = maps_fit(dataset, bench.config, &bench.error);
+    Json *evidence, *kept;
+    ASSERT_FAILS(dataset_profile(dataset, maps, bench.config, NULL, &evidence, &kept, &bench.error),
+                 &bench.error, ERROR_DATA, cases[_i].words);
+    maps_free(maps);
+    dataset_close(dataset);
+    bench_done(&bench);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("input profile");
@@ -219,6 +243,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_forbidden_column_used_is_named);
     tcase_add_test(t, drift_against_the_reference_is_measured_on_its_bins);
     tcase_add_test(t, columns_that_came_went_or_changed_role_are_named);
+    tcase_add_loop_test(t, rows_of_one_class_are_refused, 0, 2);
 #ifdef FEDGATE_FAULTS
     tcase_add_test(t, a_planted_lost_column_shows_as_missing_and_constant);
 #endif

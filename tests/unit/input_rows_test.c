@@ -4,6 +4,7 @@
 
 #include <fedgate/hash.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // -- records and fields: the raw values of column a, joined by '|'
@@ -105,6 +106,16 @@ static const RefusedCase refused_cases[] = {
      "line 3: column 'a' holds '', not a number"},
     {"nan is not a number", BYTES("a,y\n1,0\nnan,1\n"), {0}, ERROR_DATA, "column 'a' holds 'nan'"},
     {"overflow is not a number", BYTES("a,y\n1,0\n1e999,1\n"), {0}, ERROR_DATA, "column 'a' holds '1e999'"},
+    {"what single precision cannot hold is not a number",
+     BYTES("a,y\n1,0\n-4e38,1\n"),
+     {0},
+     ERROR_DATA,
+     "line 3: column 'a' holds '-4e38'"},
+    {"a NUL byte in the header",
+     BYTES("a\0b,y\n1,0\n2,1\n"),
+     {0},
+     ERROR_DATA,
+     "line 1: header cannot be read"},
     {"hex is not a number", BYTES("a,y\n1,0\n0x10,1\n"), {0}, ERROR_DATA, "column 'a' holds '0x10'"},
     {"a decimal comma is not a number",
      BYTES("a;y\n1;0\n1,5;1\n"),
@@ -271,7 +282,9 @@ static const NumberCase number_cases[] = {
     {"1E-3", 1e-3},
     {"-12.5e+2", -1250},
     {"0.1", 0.1},
-    {"179769313486231570000e288", 1.7976931348623157e308},
+    {"34028234663852886e22", 3.4028234663852886e38},
+    {"18446744073709551616", 18446744073709551616.0},   // 2^64: the sum of digits wraps to 0
+    {"-18446744073709551616000", -18446744073709551616000.0},
     {"4.9e-324", 4.9e-324},
     {"2.2250738585072011e-308", 2.2250738585072011e-308},
     {"9007199254740993", 9007199254740992.0},
@@ -541,10 +554,13 @@ START_TEST(files_that_are_absent_or_no_files_are_refused)
 {
     Bench bench = bench_new();
     bench_config(&bench, "data.train=absent.csv", "data.numeric=a", NULL);
-    ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_IO, "absent.csv");
+    ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA, "absent.csv' does not exist");
     ASSERT_OK(file_make_directory(support_path(bench.folder, "folder.csv"), 0700, &bench.error),
               &bench.error);
     bench_config(&bench, "data.train=folder.csv", "data.numeric=a", NULL);
+    ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA, "not a regular file");
+    ck_assert_int_eq(mkfifo(support_path(bench.folder, "pipe.csv"), 0600), 0);   // must not wait for a writer
+    bench_config(&bench, "data.train=pipe.csv", "data.numeric=a", NULL);
     ASSERT_FAILS(bench_open(&bench) != NULL, &bench.error, ERROR_DATA, "not a regular file");
     write_rows(&bench, "d.csv", 0, 50000, "\n");
     bench_config(&bench, "data.train=d.csv", "data.numeric=a", "input.host_memory=1MB", NULL);
