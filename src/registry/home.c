@@ -74,10 +74,26 @@ static bool write_home_file(const char *path, const char *owner, Clock *clock, E
     return json_write_file(home, JSON_INDENTED, path, error);
 }
 
+// Folders above the home are anybody's: the server's account must pass through them.
+static bool make_parents(const char *home, Error *error)
+{
+    char parent[FILE_PATH_SIZE];
+    if (!text_copy(parent, sizeof parent, home))
+        return FAIL(error, ERROR_USAGE, 0, "path of the home is longer than %d bytes", FILE_PATH_SIZE - 1);
+    size_t length = strlen(parent);
+    while (length > 1 && parent[length - 1] == '/')
+        parent[--length] = '\0';
+    char *slash = strrchr(parent, '/');
+    if (!slash || slash == parent)
+        return true;
+    *slash = '\0';
+    return file_make_directories(parent, 0755, error);
+}
+
 static bool make_folders(const char *home, bool shared, gid_t group, Error *error)
 {
     char path[FILE_PATH_SIZE];
-    if (!make_folder(home, shared, shared ? 02770 : 0750, group, error))
+    if (!make_parents(home, error) || !make_folder(home, shared, shared ? 02770 : 0750, group, error))
         return false;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         mode_t mode = !shared ? 0750 : folders[i].both ? 02770 : 02750;
@@ -143,10 +159,13 @@ Registry *registry_open(const char *home, Clock *clock, Error *error)
         goto failed;
     }
     if (!read_home_file(registry, error)) {
-        if (error->kind == ERROR_DATA)
+        if (error->kind == ERROR_IO && error->code == EACCES)
+            error->kind = ERROR_DENIED;   // another account's home
+        if (error->kind == ERROR_DATA) {   // else it may be one: it could not be looked at
             error->kind = ERROR_CONFIG;
-        error_prefix(error, "'%s' is not a home", home);
-        error_hint(error, "Make one with: fedgate init --home DIR.");
+            error_prefix(error, "'%s' is not a home", home);
+            error_hint(error, "Make one with: fedgate init --home DIR.");
+        }
         goto failed;
     }
     struct stat status;
@@ -188,7 +207,7 @@ bool registry_read_state(const char *path, Json **ret_value, Error *error)
 {
     struct stat status;
     if (lstat(path, &status) != 0) {
-        if (errno != ENOENT)
+        if (errno != ENOENT && errno != ENOTDIR)
             return FAIL(error, ERROR_IO, errno, "could not look at file '%s'", path);
         *ret_value = NULL;
         return true;

@@ -1,5 +1,10 @@
 // slots - the index of judged nights: slots/<slot>.json, replaced atomically.
+//
+// Reading fails closed: something there that is not a slot's file is an error, never a night not judged yet.
 #include "registry_internal.h"
+
+#include <errno.h>
+#include <sys/stat.h>
 
 static bool slot_path(const Registry *registry, const char *slot, char ret_path[static FILE_PATH_SIZE],
                       Error *error)
@@ -11,19 +16,35 @@ static bool slot_path(const Registry *registry, const char *slot, char ret_path[
     return registry_path(registry, ret_path, "slots", name, error);
 }
 
+static bool check_slot(const Json *value, Error *error)
+{
+    const char *run = json_text_or(json_get(value, "run"), "");
+    return text_is_name(run) || FAIL(error, ERROR_DATA, 0, "its run '%.64s' is not a name", run);
+}
+
 bool registry_slot_read(const Registry *registry, const char *slot, Json **ret_slot_or_null, Error *error)
 {
     char path[FILE_PATH_SIZE];
+    struct stat status;
     if (!slot_path(registry, slot, path, error))
         return false;
-    if (!file_exists(path)) {
+    if (lstat(path, &status) != 0) {
+        if (errno != ENOENT)
+            return FAIL(error, ERROR_IO, errno, "could not look at file '%s'", path);
         *ret_slot_or_null = NULL;
         return true;
     }
-    Json *value = json_read_file(path, STATE_BYTES_MAXIMUM, error);
-    if (!value)
+    OWNED(Json, json_free) *value = NULL;
+    if (!S_ISREG(status.st_mode))
+        FAIL(error, ERROR_DATA, 0, "'%s' is not a plain file", path);
+    else
+        value = json_read_file(path, STATE_BYTES_MAXIMUM, error);
+    if (!value || !check_slot(value, error)) {
+        error_hint(error, "Move '%s' away to have this night judged afresh.", path);
         return error_prefix(error, "slot '%s'", slot);
+    }
     *ret_slot_or_null = value;
+    value = NULL;
     return true;
 }
 

@@ -107,6 +107,28 @@ START_TEST(another_account_is_refused_whatever_its_environment_says)
 }
 END_TEST
 
+static int open_as_nobody(Fixture *own, int number)
+{
+    (void)number;
+    become_nobody(65534);
+    bool opened = registry_open(own->home, own->clock, &own->error) != NULL;
+    return opened ? 1 : own->error.kind == ERROR_DENIED && own->error.hint[0] == '\0' ? 0 : 2;
+}
+
+START_TEST(a_home_closed_to_an_account_is_not_called_no_home)
+{
+    if (getuid() != 0) {
+        puts("skipped: becoming another account needs root");
+        return;
+    }
+    ck_assert_int_eq(chmod(f.folder, 0755), 0);
+    ck_assert_int_eq(chmod(f.home, 0755), 0);   // home.json is closed
+    ck_assert_int_eq(fixture_wait(fixture_fork(&f, open_as_nobody, 0)), 0);
+    ck_assert_int_eq(chmod(f.home, 0700), 0);
+    ck_assert_int_eq(fixture_wait(fixture_fork(&f, open_as_nobody, 0)), 0);
+}
+END_TEST
+
 static int roll_back_as_owner(Fixture *own, int number)
 {
     (void)number;
@@ -360,9 +382,11 @@ static Suite *suite(void)
     tcase_add_test(owner, only_the_owner_rolls_back_holds_and_lifts);
     tcase_add_test(owner, a_torn_last_line_does_not_swallow_the_next);
     tcase_add_test(owner, another_account_is_refused_whatever_its_environment_says);
+    tcase_add_test(owner, a_home_closed_to_an_account_is_not_called_no_home);
     tcase_add_test(owner, an_owner_with_an_account_of_its_own_moves_what_the_nightly_account_made);
     suite_add_tcase(s, owner);
     TCase *many = tcase_create("many");
+    tcase_set_timeout(many, 120);   // hundreds of syncs; a slow disk is no failure
     tcase_add_checked_fixture(many, set_up_four, tear_down);
     tcase_add_test(many, of_eight_movers_at_once_exactly_one_wins_each_sequence);
     tcase_add_test(many, rollbacks_and_moves_at_once_leave_one_chain);

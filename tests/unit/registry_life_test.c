@@ -97,6 +97,19 @@ START_TEST(a_home_is_completed_but_never_overwritten)
 }
 END_TEST
 
+START_TEST(folders_made_above_a_home_let_others_pass)
+{
+    char home[FILE_PATH_SIZE];
+    struct stat status;
+    ASSERT_OK(file_join(home, f.folder, "deep/er/home//", &f.error), &f.error);
+    ASSERT_OK(registry_create(home, process_account(), f.clock, &f.error), &f.error);
+    ck_assert_int_eq(stat(support_path(f.folder, "deep/er"), &status), 0);
+    ck_assert_int_eq(status.st_mode & 0777, 0755);
+    ck_assert_int_eq(stat(home, &status), 0);
+    ck_assert_int_eq(status.st_mode & 0777, 0750);
+}
+END_TEST
+
 START_TEST(what_is_no_home_is_not_opened)
 {
     static const char *const texts[] = {"", "{}", "{\"format\":2}", "{\"format\":1,\"id\":\"x\"}", NULL};
@@ -455,6 +468,7 @@ START_TEST(a_judged_slot_is_found_again)
 {
     OWNED(Json, json_free) *slot = json_make_object();
     json_put_text(slot, "outcome", "promoted");
+    json_put_text(slot, "run", "0190a7c0-0000-7000-8000-000000000001");
     Json *found;
     ASSERT_OK(registry_slot_read(f.registry, "2026-11-30", &found, &f.error), &f.error);
     ck_assert_ptr_null(found);
@@ -464,8 +478,22 @@ START_TEST(a_judged_slot_is_found_again)
     json_free(found);
     ASSERT_FAILS(registry_slot_read(f.registry, "../home", &found, &f.error), &f.error, ERROR_USAGE,
                  "slot '../home'");
-    support_write(fixture_path(&f, "slots/cut.json"), "{");
-    ASSERT_FAILS(registry_slot_read(f.registry, "cut", &found, &f.error), &f.error, ERROR_DATA, "slot 'cut'");
+    static const struct {
+        const char *content, *words;
+    } damaged[] = {
+        {"{", "slot 'cut'"},
+        {"{\"outcome\":\"promoted\"}", "slot 'cut': its run '' is not a name"},
+        {"{\"run\":\"../releases\"}", "slot 'cut': its run '../releases' is not a name"},
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        support_write(fixture_path(&f, "slots/cut.json"), damaged[i].content);
+        ASSERT_FAILS(registry_slot_read(f.registry, "cut", &found, &f.error), &f.error, ERROR_DATA,
+                     damaged[i].words);
+    }
+    // Neither is an unjudged night: a link to nothing, a folder.
+    ck_assert_int_eq(symlink("nowhere", fixture_path(&f, "slots/link.json")), 0);
+    ASSERT_FAILS(registry_slot_read(f.registry, "link", &found, &f.error), &f.error, ERROR_DATA,
+                 "is not a plain file");
 }
 END_TEST
 
@@ -476,6 +504,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(fresh, set_up, tear_down);
     tcase_add_test(fresh, a_new_home_has_nothing_live_and_nothing_to_go_back_to);
     tcase_add_test(fresh, a_home_is_completed_but_never_overwritten);
+    tcase_add_test(fresh, folders_made_above_a_home_let_others_pass);
     tcase_add_test(fresh, what_is_no_home_is_not_opened);
     tcase_add_test(fresh, a_whole_life_goes_forward_back_and_no_further_than_the_baseline);
     suite_add_tcase(s, fresh);
