@@ -27,6 +27,7 @@ static const struct {
     {"23", ERROR_DATA},   // a constraint
     {"28", ERROR_DENIED},   // peer map or password
     {"3D", ERROR_CONFIG},   // no such database
+    {"3F", ERROR_CONFIG},   // no such schema
     {"42501", ERROR_DENIED},
     {"42", ERROR_CONFIG},   // no such table or column: the schema is not ours
     {"0A", ERROR_CONFIG},
