@@ -4,10 +4,12 @@
 // pass. A wrong type, or arrays of unequal length, is "error". NaN and infinity (json.h writes them as texts)
 // are numbers that never pass. Durations are integer ns, sizes integer bytes, ratios 0..1, times RFC 3339
 // texts; keys ending in _wall_ns are ns since the epoch. Arrays of one `steps` object have equal lengths, one
-// entry a step, in step order; index may skip steps (sampled windows). [o] marks what a judge does without.
+// entry a step, in step order; index rises and may skip steps (sampled windows). Nothing is
+// listed twice: pairs, slices, accounts, tensors, columns, stages, probes. [o] marks what a judge does without.
 // -> names the check.
 //
-// schema "fedgate.evidence/1"; model slot run version device_class precision task: texts; seed: integer
+// schema "fedgate.evidence/1"; model slot run version device_class precision task: texts; seed: integer;
+//   without schema, model, run, version, device_class or selftest nothing can be judged
 //   task "binary" | "multiclass" | "regression"; precision "fp32"; device_class "cpu", "NVIDIA H200"...
 // resumed_from_step: integer, 0 when the run was not resumed
 //
@@ -29,10 +31,10 @@
 //   wait + exposed_copy + compute + rest = wall: each span measured on its own, none derived from the others
 // stages -> fed: [ { name items bytes busy_ns blocked_in_ns blocked_out_ns depth_p50 depth_p95 depth_max
 //   threads } ]
-// limiting_stage -> fed: text, the name of one of `stages`; both are top level
+// limiting_stage -> fed: text, the stage with the largest busy_ns / items / threads; both are top level
 //
 // plausible -> plausible
-//   device precision: texts; cores [o]: integer
+//   device precision: texts, precision that of the run; cores: integer, needed of device_class "cpu"
 //   peak_flops: dense FLOP/s at this precision, 0 unknown; peak_source: text. Policy device.peak_flops > 0
 //     replaces it
 //   bandwidth: bytes/s of the level holding the working set, 0 unknown, does not bind; bandwidth_source
@@ -65,18 +67,19 @@
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
 //   stopped_early: bool, the deadline, its forecast or train.time_limit ended training. The early stop of
-//     train.patience is a normal end: false, with end_reason "patience"
+//     train.patience is a normal end: false, with end_reason "patience"; times as texts and as *_wall_ns agree to the millisecond
 //   end_reason [o]: "planned" (default; done must reach planned) | "patience" | "deadline" | "time_limit"
 //   forecasts: [ { at_step inside end[o] end_upper[o] } ], at least one, every one inside
 //   deadline_wall_ns; now_wall_ns: when training and evaluation had ended
 //   ended_wall_ns: end of step 10, for the late judgement; not asked for in the early one
 //
 // quality -> quality
-//   metric "auc" | "logloss" | "accuracy" | "rmse"; higher_is_better relative: bools, rows: integer; shown
-//     only
+//   metric "auc" | "logloss" | "accuracy" | "rmse"; higher_is_better relative: bools, shown; rows: the test
+//     rows, those of every pair, of the slices of a column together, and input.rows.test
 //   live_kind "none" | "baseline" | "release": only a release that is live must be compared with
 //   models: { candidate prior linear, rule when declared, live when a release }, each { version (candidate,
-//     live), auc logloss accuracy rmse utility: absent when not defined for the task }
+//     live), auc logloss accuracy rmse utility: absent when not defined for the task };
+//     the figures are those of its pair, the candidate's version is `version`
 //   pairs: [ { against value_a value_b difference standard_error lower upper rows identical constant, and for
 //     binary tasks utility_a utility_b; margin_kind [o] } ], PairedDifference of stats.h with a = candidate,
 //     against "rule" | "prior" | "linear" | "live", one for each model but the candidate

@@ -3,8 +3,14 @@
 
 #include <fedgate/text.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { REPLAYS_LEAST = 2 };
+
+static bool is_digest(const char *string)
+{
+    return strlen(string) == 64 && strspn(string, "0123456789abcdef") == 64;
+}
 
 // Counts the tensors of one replay; the first that differs is a fail that names it.
 static bool same_tensors(const Section *replay, const char *where, int64_t *tensors)
@@ -18,6 +24,9 @@ static bool same_tensors(const Section *replay, const char *where, int64_t *tens
                     where);
         return false;
     }
+    if (!section_distinct(replay, array, "name", NULL)) {
+        return false;
+    }
     for (size_t i = 0; i < json_count(array); i++) {
         Section tensor;
         const char *name = NULL;
@@ -27,9 +36,9 @@ static bool same_tensors(const Section *replay, const char *where, int64_t *tens
             !section_text(&tensor, "first", &first) || !section_text(&tensor, "again", &again)) {
             return false;
         }
-        if (first[0] == '\0') {
-            finding_set(replay->finding, OUTCOME_ERROR, NO_FIGURE, "tensor '%.60s' has an empty digest",
-                        name);
+        if (!is_digest(first)) {
+            finding_set(replay->finding, OUTCOME_ERROR, NO_FIGURE, "tensor '%.60s' has no digest but '%.20s'",
+                        name, first);
             return false;
         }
         if (!text_equal(first, again)) {
@@ -43,11 +52,12 @@ static bool same_tensors(const Section *replay, const char *where, int64_t *tens
     return true;
 }
 
-static bool judge_replay(const Section *determinism, const Json *item, int64_t *ret_from, int64_t *tensors)
+static bool judge_replay(const Section *determinism, const Json *item, int64_t needed, int64_t *ret_from,
+                         int64_t *tensors)
 {
     Section replay;
     int64_t steps = 0;
-    if (!section_inside(determinism, item, &replay) || !section_integer(&replay, "from_step", ret_from) ||
+    if (!section_inside(determinism, item, &replay) || !section_count(&replay, "from_step", ret_from) ||
         !section_integer(&replay, "steps", &steps)) {
         return false;
     }
@@ -56,26 +66,65 @@ static bool judge_replay(const Section *determinism, const Json *item, int64_t *
                     "the replay from step %lld repeats no step", (long long)*ret_from);
         return false;
     }
+    if (steps < needed) {
+        finding_set(determinism->finding, OUTCOME_NOT_MEASURED,
+                    (Figure){(double)steps, (double)needed, "steps", 1},
+                    "the replay from step %lld repeats %lld steps, %lld are needed", (long long)*ret_from,
+                    (long long)steps, (long long)needed);
+        return false;
+    }
     char where[32];
     snprintf(where, sizeof where, "step %lld", (long long)*ret_from);
     return same_tensors(&replay, where, tensors);
 }
 
+// A replay is as long as the policy asks, or a quarter of the planned run when that is shorter.
+static int64_t steps_needed(const Json *evidence, const Config *policy)
+{
+    int64_t asked = config_integer(policy, "determinism.steps");
+    int64_t planned = json_integer_or(json_find(evidence, "window.planned_steps"), INT64_MAX);
+    int64_t quarter = planned / 4 > 1 ? planned / 4 : 1;
+    return asked < quarter ? asked : quarter;
+}
+
+// Every replay compares the tensors of the first one: one left out is one that may differ.
+static bool same_names(const Section *determinism, const Json *replays)
+{
+    const Json *first = json_get(json_at(replays, 0), "tensors");
+    for (size_t i = 1; i < json_count(replays); i++) {
+        const Json *tensors = json_get(json_at(replays, i), "tensors");
+        size_t found = 0;
+        for (size_t j = 0; j < json_count(first); j++) {
+            for (size_t k = 0; k < json_count(tensors); k++) {
+                found += text_equal(json_text_or(json_get(json_at(first, j), "name"), ""),
+                                    json_text_or(json_get(json_at(tensors, k), "name"), ""));
+            }
+        }
+        if (found != json_count(first) || found != json_count(tensors)) {
+            finding_set(determinism->finding, OUTCOME_ERROR, NO_FIGURE,
+                        "replay %zu compares %zu tensors, the first %zu, %zu of the same names", i,
+                        json_count(tensors), json_count(first), found);
+            return false;
+        }
+    }
+    return true;
+}
+
 void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
 {
-    (void)policy;
     Section determinism;
     const Json *replays = NULL;
     if (!section_open(evidence, "determinism", NULL, ret, &determinism) ||
         !section_array(&determinism, "replays", &replays)) {
         return;
     }
+    int64_t needed = steps_needed(evidence, policy);
     int64_t tensors = 0;
     int64_t least = INT64_MAX;
     int64_t most = INT64_MIN;
     for (size_t i = 0; i < json_count(replays); i++) {
         int64_t from = 0;
-        if (!judge_replay(&determinism, json_at(replays, i), &from, &tensors)) {
+        if (!judge_replay(&determinism, json_at(replays, i), needed, &from, &tensors)) {
             return;
         }
         least = from < least ? from : least;
@@ -88,9 +137,12 @@ void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
         return;
     }
     size_t count = json_count(replays);
-    if (count < REPLAYS_LEAST || least >= most) {
+    if (count < REPLAYS_LEAST || least != 0 || most == 0) {
         finding_set(ret, OUTCOME_NOT_MEASURED, (Figure){(double)count, REPLAYS_LEAST, "replays", tensors},
                     "%zu replays; one from the start and one from the middle are needed", count);
+        return;
+    }
+    if (!same_names(&determinism, replays)) {
         return;
     }
     finding_set(ret, OUTCOME_PASS, (Figure){0, 0, "tensors", tensors},

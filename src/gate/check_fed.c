@@ -30,26 +30,56 @@ static bool add_waits(const Section *steps, double *wait_ns)
     return true;
 }
 
-// Names the limiting stage with its figures; a name that is no stage is an error.
-static bool name_limit(const Json *evidence, Finding *ret, char ret_text[static 96])
+// Busy time of one item over the threads that share the work: what the slowest stage has most of.
+static bool read_stage(const Section *stages, const Json *item, const char **ret_name, double *ret_busy_ns,
+                       double *ret_item_ns)
 {
-    Section top = {evidence, "evidence", ret, NULL, SIZE_MAX};
-    const Json *stages = NULL;
-    const char *limiting = NULL;
-    if (!section_array(&top, "stages", &stages) || !section_text(&top, "limiting_stage", &limiting)) {
+    Section stage;
+    int64_t items = 0;
+    int64_t threads = 0;
+    if (!section_inside(stages, item, &stage) || !section_text(&stage, "name", ret_name) ||
+        !section_amount(&stage, "busy_ns", ret_busy_ns) || !section_count(&stage, "items", &items) ||
+        !section_count(&stage, "threads", &threads)) {
         return false;
     }
+    *ret_item_ns = items > 0 && threads > 0 ? *ret_busy_ns / (double)items / (double)threads : 0;
+    return true;
+}
+
+// Names the limiting stage with its figures; a name that is no stage, or not the slowest, is an error.
+static bool name_limit(const Json *evidence, Finding *ret, char ret_text[static 96])
+{
+    Section top = {evidence, "stages", ret, NULL, SIZE_MAX};
+    const Json *stages = NULL;
+    const char *limiting = NULL;
+    if (!section_array(&top, "stages", &stages) || !section_text(&top, "limiting_stage", &limiting) ||
+        !section_distinct(&top, stages, "name", NULL)) {
+        return false;
+    }
+    double slowest = -1;
+    double named = -1;
     for (size_t i = 0; i < json_count(stages); i++) {
-        const Json *stage = json_at(stages, i);
-        if (text_equal(json_text_or(json_get(stage, "name"), ""), limiting) && limiting[0] != '\0') {
-            double busy = json_number_or(json_get(stage, "busy_ns"), NAN) / WALL_NS_PER_S;
-            snprintf(ret_text, 96, "limiting stage '%.40s' busy %.3g s", limiting, busy);
-            return true;
+        const char *name = "";
+        double busy_ns = 0;
+        double item_ns = 0;
+        if (!read_stage(&top, json_at(stages, i), &name, &busy_ns, &item_ns)) {
+            return false;
+        }
+        slowest = item_ns > slowest ? item_ns : slowest;
+        if (text_equal(name, limiting) && limiting[0] != '\0') {
+            named = item_ns;
+            snprintf(ret_text, 96, "limiting stage '%.40s' busy %.3g s", limiting, busy_ns / WALL_NS_PER_S);
         }
     }
-    finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "limiting stage '%.80s' is none of the %zu stages", limiting,
-                json_count(stages));
-    return false;
+    if (named < 0) {
+        finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "limiting stage '%.80s' is none of the %zu stages",
+                    limiting, json_count(stages));
+    } else if (named < slowest) {
+        finding_set(ret, OUTCOME_ERROR, (Figure){named, slowest, "ns", 1},
+                    "limiting stage '%.40s' takes %.0f ns an item, another takes %.0f ns", limiting, named,
+                    slowest);
+    }
+    return named >= 0 && named >= slowest;
 }
 
 static bool longer_than_step(const double *wait, const double *wall, size_t count, Finding *ret)
@@ -98,6 +128,9 @@ void check_fed(const Json *evidence, const Config *policy, Finding *ret)
     char what[160];
     snprintf(what, sizeof what, "batch wait (%s) as a share of step time", stage);
     if (!require_at_most(ret, share, what)) {
+        return;
+    }
+    if (!section_index(&steps)) {
         return;
     }
     bool enough = count >= STEPS_TO_JUDGE;

@@ -73,7 +73,7 @@ static bool judge_leakage(const Section *column, const char *name, bool numeric,
         return false;
     }
     double limit = config_real(context->policy, "input.leakage");
-    double oriented = auc < 0.5 ? 1 - auc : auc;
+    double oriented = auc < 0.5 ? 1 - auc : auc;   // outside 0..1: above every limit
     bool fine = isfinite(oriented) && oriented < limit;
     if (!fine) {
         finding_set(column->finding, OUTCOME_FAIL, (Figure){oriented, limit, "AUC", 1},
@@ -82,6 +82,45 @@ static bool judge_leakage(const Section *column, const char *name, bool numeric,
     }
     context->judged += fine;
     return fine;
+}
+
+// Roles that are listed and not judged; any other word would take a column out of sight.
+static bool known_role(const Section *input, const char *name, const char *role)
+{
+    static const char *const unjudged[] = {"target", "unused"};
+    for (size_t i = 0; i < sizeof unjudged / sizeof unjudged[0]; i++) {
+        if (text_equal(role, unjudged[i])) {
+            return true;
+        }
+    }
+    finding_set(input->finding, OUTCOME_ERROR, NO_FIGURE, "column '%.60s' is of unknown role '%.40s'", name,
+                role);
+    return false;
+}
+
+// Every feature that the configuration lists was profiled, in its role.
+static bool features_profiled(const Section *input, const Json *columns, const Config *policy)
+{
+    static const struct {
+        const char *option, *role;
+    } lists[] = {{"data.numeric", "numeric"}, {"data.categorical", "categorical"}};
+    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
+        for (size_t i = 0; i < config_list_count(policy, lists[l].option); i++) {
+            const char *name = config_list_text(policy, lists[l].option, i);
+            size_t found = 0;
+            for (size_t j = 0; j < json_count(columns); j++) {
+                const Json *column = json_at(columns, j);
+                found += text_equal(json_text_or(json_get(column, "name"), NULL), name) &&
+                         text_equal(json_text_or(json_get(column, "role"), NULL), lists[l].role);
+            }
+            if (found == 0) {
+                finding_set(input->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                            "the %s column '%.80s' was not profiled", lists[l].role, name);
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static bool judge_column(const Section *input, const Json *item, Context *context)
@@ -96,7 +135,7 @@ static bool judge_column(const Section *input, const Json *item, Context *contex
     }
     bool numeric = text_equal(role, "numeric");
     if (!numeric && !text_equal(role, "categorical")) {
-        return true;
+        return known_role(input, name, role);
     }
     if (!section_bool(&column, "constant", &constant)) {
         return false;
@@ -146,7 +185,7 @@ static bool judge_rows(const Section *input, const Config *policy)
     }
     for (size_t i = 0; i < sizeof row_rules / sizeof row_rules[0]; i++) {
         int64_t count = 0;
-        if (!section_integer(&rows, row_rules[i].key, &count)) {
+        if (!section_count(&rows, row_rules[i].key, &count)) {
             return false;
         }
         const char *option = row_rules[i].option;
@@ -167,11 +206,13 @@ void check_input(const Json *evidence, const Config *policy, Finding *ret)
     if (!section_open(evidence, "input", NULL, ret, &input) || !judge_rows(&input, policy) ||
         !none_listed(&input, "forbidden_used", "a forbidden column is a feature") ||
         !none_listed(&input, "schema_changes", "the schema changed") ||
-        !section_array(&input, "columns", &columns)) {
+        !section_array(&input, "columns", &columns) ||
+        !section_distinct(&input, columns, "name", NULL)) {
         return;
     }
+    const char *task = json_text_or(json_get(evidence, "task"), "binary");   // absent: the stricter rule
     Context context = {.policy = policy,
-                       .binary = text_equal(json_text_or(json_get(evidence, "task"), "binary"), "binary"),
+                       .binary = text_equal(task, "binary"),
                        .has_reference = section_has(&input, "reference_version")};
     size_t count = json_count(columns);
     for (size_t i = 0; i < count; i++) {
@@ -179,9 +220,18 @@ void check_input(const Json *evidence, const Config *policy, Finding *ret)
             return;
         }
     }
+    if (!context.has_reference && text_equal(json_text_or(json_find(evidence, "quality.live_kind"), ""),
+                                             "release")) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "drift against the live version's data was not measured, and a release is live");
+        return;
+    }
     Figure figure = {context.worst_share, 1, "ratio", (int64_t)count};
     if (context.judged == 0) {
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "none of %zu columns is a feature", count);
+        return;
+    }
+    if (!features_profiled(&input, columns, policy)) {
         return;
     }
     finding_set(ret, OUTCOME_PASS, figure, "%lld figures of %zu columns are inside their limits%s%s%s",

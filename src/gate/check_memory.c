@@ -46,7 +46,7 @@ static bool within_budget(const Section *memory, const char *key, double budget,
     if (!section_number(memory, key, ret_peak)) {
         return false;
     }
-    if (*ret_peak < 0) {
+    if (*ret_peak <= 0) {   // nothing runs in no memory
         finding_set(memory->finding, OUTCOME_ERROR, NO_FIGURE, "'memory.%s' is %g", key, *ret_peak);
         return false;
     }
@@ -69,16 +69,41 @@ static bool reconciled(const Section *memory, const Config *policy, double budge
     if (!require_at_most(memory->finding, rest, "memory that no account explains")) {
         return false;
     }
+    bool sound = isfinite(context) && context >= 0 && context <= budget;
+    if (!sound) {
+        finding_set(memory->finding, OUTCOME_ERROR, NO_FIGURE, "'memory.context_bytes' is %g", context);
+        return false;
+    }
+    if (!section_distinct(memory, accounts, "name", "kind")) {
+        return false;
+    }
+    size_t of_device = 0;
     double explained = context + fabs(unexplained);
     for (size_t i = 0; i < json_count(accounts); i++) {
         Section account;
+        const char *name = NULL;
         const char *kind = NULL;
         double peak = NAN;
         if (!section_inside(memory, json_at(accounts, i), &account) ||
+            !section_text(&account, "name", &name) ||
             !section_text(&account, "kind", &kind) || !section_number(&account, "peak_bytes", &peak)) {
             return false;
         }
-        explained += text_equal(kind, "device") ? peak : 0;
+        bool device = text_equal(kind, "device");
+        bool possible = isfinite(peak) && peak >= 0 && !(device && peak > measured) &&
+                        (device || text_equal(kind, "pinned") || text_equal(kind, "host"));
+        if (!possible) {
+            finding_set(memory->finding, OUTCOME_ERROR, (Figure){peak, measured, "bytes", rest.n},
+                        "account '%.60s' of kind '%.20s' peaks at %g bytes, the device in all at %.0f", name,
+                        kind, peak, measured);
+            return false;
+        }
+        of_device += device;
+        explained += device ? peak : 0;
+    }
+    if (of_device == 0) {
+        finding_set(memory->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "no account of device memory was kept");
+        return false;
     }
     if (!(explained >= measured)) {
         finding_set(memory->finding, OUTCOME_ERROR, (Figure){measured, explained, "bytes", rest.n},
@@ -99,7 +124,21 @@ static bool never_stops(const double *bytes, size_t count)
     return true;
 }
 
-static bool settles(const Section *memory, double budget)
+// The live bytes after warm-up can be neither none nor more than the peak.
+static bool within_peak(const Section *memory, const double *bytes, size_t count, double measured)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!(bytes[i] > 0 && bytes[i] <= measured)) {
+            finding_set(memory->finding, OUTCOME_ERROR, (Figure){bytes[i], measured, "bytes", (int64_t)count},
+                        "%.0f bytes are live at reading %zu after warm-up, the peak is %.0f", bytes[i], i,
+                        measured);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool settles(const Section *memory, double budget, double measured)
 {
     Section live;
     const double *bytes = NULL;
@@ -128,7 +167,7 @@ static bool settles(const Section *memory, double budget)
                     "live memory grows by %.0f bytes over %zu steps, %.1f a step: something is kept", growth,
                     count, trend.slope);
     }
-    return !leaks;
+    return !leaks && section_index(&live) && within_peak(memory, bytes, count, measured);
 }
 
 static bool rehearsed(const Section *memory, double budget)
@@ -161,7 +200,7 @@ void check_memory(const Json *evidence, const Config *policy, Finding *ret)
          rehearsed(&memory, budget)) &&   // a failed one ended the night
         within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) &&
         rehearsed(&memory, budget) && reconciled(&memory, policy, budget, measured) &&
-        settles(&memory, budget)) {
+        settles(&memory, budget, measured)) {
         finding_set(
             ret, OUTCOME_PASS, (Figure){fmax(planned, measured), budget, "bytes", 1},
             "peak is %.4g GB measured, %.4g GB planned, of a budget of %.4g GB; live memory does not grow",

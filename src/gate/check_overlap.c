@@ -11,7 +11,7 @@ enum { BATCHES = 10 };
 static const double SMALL_EXPOSED = 0.01, TREND_FALL = 0.01, TREND_CONFIDENCE = 0.999;
 
 typedef struct Steps {
-    const double *length, *copy, *hidden, *starved, *bytes, *pageable;
+    const double *length, *copy, *hidden, *kernel, *busy, *starved, *bytes, *pageable;
     size_t count;
 } Steps;
 
@@ -45,12 +45,15 @@ static bool trusted(const Section *timeline)
 static bool possible(const Steps *s, Finding *ret)
 {
     for (size_t i = 0; i < s->count; i++) {
-        bool fits = s->hidden[i] <= s->copy[i] && s->copy[i] <= s->length[i] &&
-                    s->starved[i] <= s->length[i] && s->pageable[i] <= s->bytes[i] && s->length[i] > 0;
+        bool fits = s->length[i] > 0 && s->hidden[i] <= s->copy[i] && s->hidden[i] <= s->kernel[i] &&
+                    s->copy[i] + s->kernel[i] - s->hidden[i] <= s->busy[i] &&
+                    s->busy[i] + s->starved[i] <= s->length[i] && s->pageable[i] <= s->bytes[i];
         if (!fits) {
             finding_set(ret, OUTCOME_ERROR, NO_FIGURE,
-                        "step entry %zu is impossible: length %g ns, copy %g, hidden %g, starved %g", i,
-                        s->length[i], s->copy[i], s->hidden[i], s->starved[i]);
+                        "step entry %zu is impossible: length %g ns, busy %g, kernels %g, copies %g, hidden %g, "
+                        "starved %g, %g of %g bytes pageable",
+                        i, s->length[i], s->busy[i], s->kernel[i], s->copy[i], s->hidden[i], s->starved[i],
+                        s->pageable[i], s->bytes[i]);
             return false;
         }
     }
@@ -66,12 +69,12 @@ static bool read_steps(const Section *timeline, Steps *ret)
         !section_child(timeline, "steps", "timeline.steps", &section)) {
         return false;
     }
-    const double *unused = NULL;
-    if (!section_series(&section, "index", &unused) ||
+    if (!section_index(&section) ||
         !section_amounts(&section, "length_ns", &ret->length) ||
         !section_amounts(&section, "copy_ns", &ret->copy) ||
         !section_amounts(&section, "hidden_ns", &ret->hidden) ||
-        !section_amounts(&section, "kernel_ns", &unused) || !section_amounts(&section, "busy_ns", &unused) ||
+        !section_amounts(&section, "kernel_ns", &ret->kernel) ||
+        !section_amounts(&section, "busy_ns", &ret->busy) ||
         !section_amounts(&section, "starved_ns", &ret->starved) ||
         !section_amounts(&section, "h2d_bytes", &ret->bytes) ||
         !section_amounts(&section, "pageable_bytes", &ret->pageable)) {
@@ -87,8 +90,8 @@ static bool read_steps(const Section *timeline, Steps *ret)
     if (!possible(ret, section.finding) || !count_warmup(&section, ret->length, ret->count, &warmup)) {
         return false;
     }
-    const double **series[] = {&ret->length,  &ret->copy,  &ret->hidden,
-                               &ret->starved, &ret->bytes, &ret->pageable};
+    const double **series[] = {&ret->length, &ret->copy,    &ret->hidden, &ret->kernel,
+                               &ret->busy,   &ret->starved, &ret->bytes,  &ret->pageable};
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         *series[i] += warmup;
     }
@@ -99,7 +102,7 @@ static bool read_steps(const Section *timeline, Steps *ret)
 // The share of one recorded stretch without device work; the whole timeline step by step when stretches are
 // not recorded.
 static bool starved_share(const Section *timeline, const Json *windows, const Steps *s, size_t i,
-                          double *ret_share)
+                          double *ret_share, double *covered)
 {
     double length = NAN;
     double starved = NAN;
@@ -118,6 +121,7 @@ static bool starved_share(const Section *timeline, const Json *windows, const St
                     starved, length);
     }
     *ret_share = starved / length;
+    *covered += length;
     return sound;
 }
 
@@ -127,14 +131,24 @@ static void judge_resident(const Section *timeline, const Steps *s, const Config
     const Json *windows = json_get(timeline->at, "sampled_windows");
     size_t count = json_is_array(windows) ? json_count(windows) : s->count;
     Figure worst = {0, config_real(policy, "overlap.starved"), "ratio", (int64_t)count};
+    double covered = 0;
     for (size_t i = 0; i < count; i++) {
         double share = NAN;
-        if (!starved_share(timeline, windows, s, i, &share)) {
+        if (!starved_share(timeline, windows, s, i, &share, &covered)) {
             return;
         }
         worst.value = share > worst.value ? share : worst.value;
     }
-    if (!require_at_most(ret, worst, "time without device work in the worst sampled window")) {
+    // Windows may not be shorter than the steps in them, nor hide what the steps starve.
+    Figure steps = {stats_sum(s->starved, s->count) / stats_sum(s->length, s->count), worst.limit, "ratio",
+                    (int64_t)s->count};
+    if (!require_at_most(ret, worst, "time without device work in the worst sampled window") ||
+        !require_at_most(ret, steps, "time without device work over all steps")) {
+        return;
+    }
+    if (count > 0 && covered < stats_sum(s->length, s->count)) {
+        finding_set(ret, OUTCOME_ERROR, worst, "the sampled windows last %.0f ns, the steps in them %.0f",
+                    covered, stats_sum(s->length, s->count));
         return;
     }
     if (s->count < STEPS_TO_JUDGE || count == 0) {
@@ -146,6 +160,24 @@ static void judge_resident(const Section *timeline, const Steps *s, const Config
                 "data is resident and nothing is copied; at most %.2f %% of any of %zu windows is without "
                 "device work",
                 worst.value * 100, count);
+}
+
+// Bulk copies in a few steps would drown among steps that copy nothing: what is exposed over the run must be
+// small, or the steps that do copy hide their copies in the same share.
+static bool judge_bulk(const Steps *s, const double *ratio, const Config *policy, Finding *ret)
+{
+    double exposed = stats_sum(s->copy, s->count) - stats_sum(s->hidden, s->count);
+    double floor = config_real(policy, "overlap.floor");
+    size_t copying = 0;
+    size_t reached = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        copying += s->copy[i] > 0;
+        reached += s->copy[i] > 0 && ratio[i] >= floor;
+    }
+    Figure share = {(double)reached / (double)copying, config_real(policy, "overlap.steps"), "ratio",
+                    (int64_t)copying};
+    return exposed < SMALL_EXPOSED * stats_sum(s->length, s->count) ||
+           require_at_least(ret, share, "share of the steps with copies that hide them");
 }
 
 // Effective hidden ratio of each step; returns how many reach the floor.
@@ -213,6 +245,7 @@ static void judge_copies(const Section *timeline, const Steps *s, const Config *
     Figure bound = {mean.lower, floor, "ratio", n};
     if (require_at_least(ret, steps, "share of steps that hide their copies") &&
         require_at_least(ret, bound, "lower bound of the mean hidden share of copy time") &&
+        judge_bulk(s, ratio, policy, ret) &&
         require_at_most(ret, starved, "time without device work") &&
         require_at_most(ret, pageable, "share of bytes copied from pageable memory") &&
         judge_trend(ratio, s->count, ret)) {
@@ -233,7 +266,10 @@ void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
         return;
     }
     double copied = stats_sum(steps.copy, steps.count) + stats_sum(steps.bytes, steps.count);
-    if (copied > 0) {
+    double copy = stats_sum(steps.copy, steps.count);
+    if (copied > 0 && !(copy > 0)) {
+        finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "%.0f bytes were copied in no time", copied);
+    } else if (copied > 0) {
         judge_copies(&timeline, &steps, policy, ret);
     } else if (resident) {
         judge_resident(&timeline, &steps, policy, ret);

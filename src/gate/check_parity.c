@@ -18,7 +18,9 @@ typedef struct Probe {
 static bool read_probe(const Section *parity, const Json *item, Probe *ret)
 {
     Section probe;
+    const char *shape = NULL;
     if (!section_inside(parity, item, &probe) || !section_text(&probe, "name", &ret->name) ||
+        !section_text(&probe, "shape", &shape) ||
         !section_text(&probe, "unit", &ret->unit) || !section_number(&probe, "error", &ret->error) ||
         !section_number(&probe, "limit", &ret->limit)) {
         return false;
@@ -35,10 +37,13 @@ static bool read_probe(const Section *parity, const Json *item, Probe *ret)
 static bool is_fp32(const Json *evidence, const Section *parity)
 {
     const char *precision = NULL;
-    if (!section_text(parity, "precision", &precision)) {
+    const char *trained = NULL;
+    const char *reference = NULL;
+    Section top = {evidence, "evidence", parity->finding, NULL, SIZE_MAX};
+    if (!section_text(parity, "precision", &precision) || !section_text(&top, "precision", &trained) ||
+        !section_text(parity, "reference", &reference)) {
         return false;
     }
-    const char *trained = json_text_or(json_get(evidence, "precision"), precision);
     bool same = text_equal(precision, trained) && text_equal(precision, "fp32");
     if (!same) {
         finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
@@ -54,7 +59,8 @@ void check_parity(const Json *evidence, const Config *policy, Finding *ret)
     Section parity;
     const Json *probes = NULL;
     if (!section_open(evidence, "parity", NULL, ret, &parity) || !is_fp32(evidence, &parity) ||
-        !section_array(&parity, "probes", &probes)) {
+        !section_array(&parity, "probes", &probes) ||
+        !section_distinct(&parity, probes, "name", "shape")) {
         return;
     }
     size_t count = json_count(probes);
@@ -80,6 +86,11 @@ void check_parity(const Json *evidence, const Config *policy, Finding *ret)
     if (count < PROBES_LEAST) {
         finding_set(ret, OUTCOME_NOT_MEASURED, figure,
                     "%zu probes show that the reference is FP32, %d are needed", count, PROBES_LEAST);
+        return;
+    }
+    if (worst.error == 0) {   // FP32 against float64 rounds somewhere: probes without any error did not compute
+        finding_set(ret, OUTCOME_NOT_MEASURED, figure, "all %zu probes err by exactly 0: nothing was probed",
+                    count);
         return;
     }
     finding_set(ret, OUTCOME_PASS, figure,

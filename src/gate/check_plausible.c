@@ -5,13 +5,16 @@
 // even when the peak is unknown.
 #include "gate_internal.h"
 
+#include <fedgate/text.h>
+
 typedef struct Bound {
     double peak_flops, bandwidth;   // bandwidth 0: does not bind
 } Bound;
 
 typedef struct Claim {
     const char *name;
-    double flop, bytes, time_ns, kernel_union_ns, count;
+    double flop, bytes, time_ns, kernel_union_ns;
+    int64_t count;
 } Claim;
 
 static bool read_claim(const Section *plausible, const Json *item, Claim *ret)
@@ -21,15 +24,16 @@ static bool read_claim(const Section *plausible, const Json *item, Claim *ret)
         !section_number(&claim, "flop", &ret->flop) || !section_number(&claim, "bytes", &ret->bytes) ||
         !section_number(&claim, "time_ns", &ret->time_ns) ||
         !section_number(&claim, "kernel_union_ns", &ret->kernel_union_ns) ||
-        !section_number(&claim, "count", &ret->count)) {
+        !section_integer(&claim, "count", &ret->count)) {
         return false;
     }
     bool sound =
-        isfinite(ret->flop) && ret->flop >= 0 && isfinite(ret->bytes) && ret->bytes >= 0 && ret->count >= 1;
+        isfinite(ret->flop) && ret->flop >= 0 && isfinite(ret->bytes) && ret->bytes >= 0 && ret->count >= 1 &&
+        ret->flop + ret->bytes > 0;
     if (!sound) {
         finding_set(plausible->finding, OUTCOME_ERROR, NO_FIGURE,
-                    "claim '%.60s' is over %g FLOP, %g bytes, %g executions", ret->name, ret->flop,
-                    ret->bytes, ret->count);
+                    "claim '%.60s' is over %g FLOP, %g bytes, %lld executions", ret->name, ret->flop,
+                    ret->bytes, (long long)ret->count);
     }
     return sound;
 }
@@ -37,10 +41,10 @@ static bool read_claim(const Section *plausible, const Json *item, Claim *ret)
 static bool covers_kernels(const Claim *claim, Finding *ret)
 {
     bool covers = isfinite(claim->time_ns) && claim->time_ns > 0 && isfinite(claim->kernel_union_ns) &&
-                  claim->time_ns >= claim->kernel_union_ns;
+                  claim->time_ns >= claim->kernel_union_ns && claim->kernel_union_ns >= 0;
     if (!covers) {
         finding_set(ret, OUTCOME_FAIL,
-                    (Figure){claim->time_ns, claim->kernel_union_ns, "ns", (int64_t)claim->count},
+                    (Figure){claim->time_ns, claim->kernel_union_ns, "ns", claim->count},
                     "'%.60s' claims %g ns, its kernels ran %g ns: the timer was stopped before the device "
                     "had finished",
                     claim->name, claim->time_ns, claim->kernel_union_ns);
@@ -57,8 +61,40 @@ static double claimed_share(const Claim *claim, Bound bound)
     return by_peak >= by_memory ? by_peak : by_memory;
 }
 
+// The peak must be that of the precision trained in, and on a CPU what its cores could ever do: 6 GHz x 128
+// FLOP a cycle is more than any instruction set has.
+static bool peak_fits(const Json *evidence, const Section *plausible, double peak_flops)
+{
+    static const double CORE_FLOPS = 6e9 * 128;
+    const char *precision = NULL;
+    const char *trained = json_text_or(json_get(evidence, "precision"), NULL);
+    int64_t cores = 0;
+    if (!section_text(plausible, "precision", &precision)) {
+        return false;
+    }
+    if (!text_equal(precision, trained)) {
+        finding_set(plausible->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "the peak is that of '%.20s', trained was in '%.20s'", precision,
+                    trained == NULL ? "no precision that is known" : trained);
+        return false;
+    }
+    if (!text_equal(json_text_or(json_get(evidence, "device_class"), ""), "cpu")) {
+        return true;
+    }
+    if (!section_count(plausible, "cores", &cores)) {
+        return false;
+    }
+    if (peak_flops > (double)cores * CORE_FLOPS) {
+        finding_set(plausible->finding, OUTCOME_ERROR,
+                    (Figure){peak_flops, (double)cores * CORE_FLOPS, "FLOP/s", cores},
+                    "a peak of %.4g FLOP/s is more than %lld cores could have, %.4g", peak_flops,
+                    (long long)cores, (double)cores * CORE_FLOPS);
+    }
+    return peak_flops <= (double)cores * CORE_FLOPS;
+}
+
 // The policy's declared figures go before those the run found.
-static bool read_bound(const Section *plausible, const Config *policy, Bound *ret)
+static bool read_bound(const Json *evidence, const Section *plausible, const Config *policy, Bound *ret)
 {
     if (!section_number(plausible, "peak_flops", &ret->peak_flops) ||
         !section_number(plausible, "bandwidth", &ret->bandwidth)) {
@@ -75,7 +111,7 @@ static bool read_bound(const Section *plausible, const Config *policy, Bound *re
                     "peak %g FLOP/s and bandwidth %g bytes/s cannot bound a claim", ret->peak_flops,
                     ret->bandwidth);
     }
-    return sound;
+    return sound && (declared_peak > 0 || peak_fits(evidence, plausible, ret->peak_flops));
 }
 
 static bool clocks_agree(const Section *plausible, const Config *policy)
@@ -99,11 +135,13 @@ void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
     const Json *claims = NULL;
     Bound bound;
     if (!section_open(evidence, "plausible", judge, ret, &plausible) ||
-        !section_array(&plausible, "claims", &claims) || !read_bound(&plausible, policy, &bound)) {
+        !section_array(&plausible, "claims", &claims) || !read_bound(evidence, &plausible, policy, &bound)) {
         return;
     }
     size_t count = json_count(claims);
     double worst = -1;
+    double kernels = 0;
+    double flop = 0;
     Claim fastest = {"", 0, 0, 1, 0, 0};
     for (size_t i = 0; i < count; i++) {
         Claim claim;
@@ -111,6 +149,8 @@ void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
             return;
         }
         double share = bound.peak_flops > 0 ? claimed_share(&claim, bound) : 0;
+        kernels += claim.kernel_union_ns;
+        flop += claim.flop;
         if (!(share <= worst)) {
             worst = share;
             fastest = claim;
@@ -126,6 +166,12 @@ void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
         return;
     }
     Figure figure = {worst, 1, "ratio", (int64_t)count};
+    if (!(kernels > 0) || !(flop > 0)) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    flop > 0 ? "no kernel was recorded inside a claim, so that no time can be doubted"
+                             : "no claim says how many FLOP it did");
+        return;
+    }
     double rate = fastest.flop / fastest.time_ns * WALL_NS_PER_S;
     char memory[48] = "";
     if (bound.bandwidth > 0) {

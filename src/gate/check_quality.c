@@ -16,6 +16,7 @@ typedef struct Rules {
     Metric metric;
     double margin, live_margin, utility_slack;
     bool binary, live_is_same_version;
+    int64_t rows;
 } Rules;
 
 typedef struct Pair {
@@ -57,6 +58,60 @@ static const Opponent opponents[] = {
     {"live", true, release_live},
 };
 
+// The rows compared are the test rows of the profile.
+static bool read_rows(const Json *evidence, const Section *quality, int64_t *ret_rows)
+{
+    if (!section_count(quality, "rows", ret_rows)) {
+        return false;
+    }
+    int64_t test = json_integer_or(json_find(evidence, "input.rows.test"), *ret_rows);
+    if (test != *ret_rows) {
+        finding_set(quality->finding, OUTCOME_ERROR, (Figure){(double)*ret_rows, (double)test, "rows", test},
+                    "%lld rows were compared, the data has %lld test rows", (long long)*ret_rows,
+                    (long long)test);
+    }
+    return test == *ret_rows;
+}
+
+// The candidate that was compared is the version the evidence is about.
+static bool of_this_version(const Json *evidence, const Section *quality, const char *candidate)
+{
+    const char *version = json_text_or(json_get(evidence, "version"), candidate);
+    bool same = text_equal(candidate, version) || candidate[0] == '\0';
+    if (!same) {
+        finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "the evidence is of version '%.60s', compared was '%.60s'", version, candidate);
+    }
+    return same;
+}
+
+// Each task has its metrics; a word that is no task would switch the rules of decisions off.
+static bool suits_task(const Json *evidence, const Section *quality, Rules *ret)
+{
+    static const struct {
+        const char *task;
+        bool has[METRIC_COUNT];
+    } tasks[] = {
+        {"binary", {[METRIC_AUC] = true, [METRIC_LOGLOSS] = true, [METRIC_ACCURACY] = true}},
+        {"multiclass", {[METRIC_LOGLOSS] = true, [METRIC_ACCURACY] = true}},
+        {"regression", {[METRIC_RMSE] = true}},
+    };
+    Section top = {evidence, "evidence", quality->finding, NULL, SIZE_MAX};
+    const char *task = NULL;
+    if (!section_text(&top, "task", &task)) {
+        return false;
+    }
+    ret->binary = text_equal(task, "binary");
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (text_equal(task, tasks[i].task) && tasks[i].has[ret->metric]) {
+            return true;
+        }
+    }
+    finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "task '%.30s' is not judged by metric '%s'", task,
+                stats_metrics[ret->metric].name);
+    return false;
+}
+
 static bool read_rules(const Json *evidence, const Section *quality, const Config *policy, Rules *ret)
 {
     const char *metric = NULL;
@@ -89,11 +144,11 @@ static bool read_rules(const Json *evidence, const Section *quality, const Confi
     ret->live_margin = live_margin < 0 ? info->live_margin : live_margin;
     ret->utility_slack = ret->live_margin * fmax(fabs(config_real(policy, "quality.benefit_tp")),
                                                  fabs(config_real(policy, "quality.cost_fp")));
-    ret->binary = text_equal(json_text_or(json_get(evidence, "task"), "binary"), "binary");
     const char *candidate = json_text_or(json_find(quality->at, "models.candidate.version"), "");
     const char *live = json_text_or(json_find(quality->at, "models.live.version"), "");
     ret->live_is_same_version = candidate[0] != '\0' && text_equal(candidate, live);
-    return true;
+    return read_rows(evidence, quality, &ret->rows) && of_this_version(evidence, quality, candidate) &&
+           suits_task(evidence, quality, ret);
 }
 
 static bool read_pair(const Section *quality, const Json *item, const Rules *rules, Pair *ret)
@@ -111,6 +166,12 @@ static bool read_pair(const Section *quality, const Json *item, const Rules *rul
                                section_number(&pair, "utility_b", &ret->utility_b)));
 }
 
+// A value that the metric cannot have; not a number is left to the rules.
+static bool outside(const MetricInfo *info, double value)
+{
+    return value < 0 || (info->higher_is_better && value > 1);
+}
+
 // The pair must add up to itself; values that are not finite are left to the rules, which refuse them.
 static bool adds_up(const Section *quality, const char *against, const Pair *pair, const Rules *rules)
 {
@@ -120,8 +181,11 @@ static bool adds_up(const Section *quality, const char *against, const Pair *pai
         sign * (pair->value_a - pair->value_b) / (info->relative_margin ? fabs(pair->value_b) : 1);
     double lower = pair->difference - ONE_SIDED_95 * pair->standard_error;
     double slack = 1e-3 * pair->standard_error + 1e-9;
+    double upper = pair->difference + ONE_SIDED_95 * pair->standard_error;
     bool wrong = fabs(difference - pair->difference) > 1e-6 * (1 + fabs(difference)) ||
-                 fabs(lower - pair->lower) > slack || pair->standard_error < 0 || pair->rows <= 0;
+                 fabs(lower - pair->lower) > slack || fabs(upper - pair->upper) > slack ||
+                 pair->standard_error < 0 || pair->rows <= 0 || pair->rows != rules->rows ||
+                 outside(info, pair->value_a) || outside(info, pair->value_b);
     if (wrong) {
         finding_set(
             quality->finding, OUTCOME_ERROR, (Figure){pair->difference, difference, "", pair->rows},
@@ -161,7 +225,8 @@ static bool good_enough(const Section *quality, const Opponent *opponent, const 
     if (!require_at_least(quality->finding, figure, what)) {
         return false;
     }
-    bool certain = isfinite(pair->lower) && (opponent->is_live || pair->lower > 0);
+    bool certain = isfinite(pair->lower) && isfinite(pair->upper) && isfinite(pair->standard_error) &&
+                   (opponent->is_live || pair->lower > 0);
     if (!certain) {
         finding_set(quality->finding, OUTCOME_FAIL, (Figure){pair->lower, 0, "", pair->rows},
                     "%s %.4g, its lower 95 %% bound %.4g must be above 0", what, pair->difference,
@@ -186,7 +251,13 @@ static const Json *find_pair(const Json *pairs, const char *against)
 
 static bool declared_invalid(const Section *quality)
 {
-    const Json *invalid = json_get(quality->at, "invalid");
+    const Json *invalid = NULL;
+    if (!section_has(quality, "invalid")) {
+        return false;
+    }
+    if (!section_array(quality, "invalid", &invalid)) {
+        return true;
+    }
     if (json_count(invalid) > 0) {
         finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "the comparison is void: %s",
                     json_text_or(json_at(invalid, 0), "a reason that is not a text"));
@@ -194,12 +265,32 @@ static bool declared_invalid(const Section *quality)
     return json_count(invalid) > 0;
 }
 
+// The figures of a model that `models` shows are those of the pair: a pair with its sides swapped, or of
+// another model, shows here.
+static bool shown_alike(const Section *quality, const char *name, double value, double utility,
+                        const Rules *rules)
+{
+    const Json *model = json_get(json_get(quality->at, "models"), name);
+    const char *metric = stats_metrics[rules->metric].name;
+    double shown = json_number_or(json_get(model, metric), NAN);
+    double shown_utility = json_number_or(json_get(model, "utility"), NAN);
+    bool alike = fabs(shown - value) <= 1e-9 * (1 + fabs(value)) &&
+                 (!rules->binary || fabs(shown_utility - utility) <= 1e-9 * (1 + fabs(utility)));
+    if (!alike) {
+        finding_set(quality->finding, model == NULL ? OUTCOME_NOT_MEASURED : OUTCOME_ERROR,
+                    (Figure){value, shown, "", rules->rows},
+                    "model '%s' is shown with %s %.6g and utility %.6g, compared with %.6g and %.6g", name,
+                    metric, shown, shown_utility, value, utility);
+    }
+    return alike;
+}
+
 // Judges every opponent; the pair with the least room over its limit is the one to show.
 static bool judge_pairs(const Section *quality, const Config *policy, const Rules *rules,
                         Finding *ret_nearest)
 {
     const Json *pairs = NULL;
-    if (!section_array(quality, "pairs", &pairs)) {
+    if (!section_array(quality, "pairs", &pairs) || !section_distinct(quality, pairs, "against", NULL)) {
         return false;
     }
     double least_room = INFINITY;
@@ -217,7 +308,9 @@ static bool judge_pairs(const Section *quality, const Config *policy, const Rule
         Pair pair;
         if (!read_pair(quality, item, rules, &pair) || !comparable(quality, opponent, &pair, rules) ||
             !adds_up(quality, opponent->name, &pair, rules) ||
-            !good_enough(quality, opponent, &pair, rules)) {
+            !good_enough(quality, opponent, &pair, rules) ||
+            !shown_alike(quality, "candidate", pair.value_a, pair.utility_a, rules) ||
+            !shown_alike(quality, opponent->name, pair.value_b, pair.utility_b, rules)) {
             return false;
         }
         Figure figure = {pair.difference, opponent->is_live ? -rules->live_margin : rules->margin, "",

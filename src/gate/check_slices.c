@@ -12,7 +12,7 @@ enum { CLASS_LEAST = 2 };
 typedef struct Slice {
     const char *column, *value, *reference;
     int64_t rows, positives;
-    double difference, upper;
+    double difference, lower, upper;
 } Slice;
 
 static bool read_slice(const Section *quality, const Json *item, bool counts_classes, Slice *ret)
@@ -21,9 +21,10 @@ static bool read_slice(const Section *quality, const Json *item, bool counts_cla
     return section_inside(quality, item, &slice) && section_text(&slice, "column", &ret->column) &&
            section_text(&slice, "value", &ret->value) &&
            section_text(&slice, "reference_name", &ret->reference) &&
-           section_integer(&slice, "rows", &ret->rows) &&
-           (!counts_classes || section_integer(&slice, "positives", &ret->positives)) &&
+           section_count(&slice, "rows", &ret->rows) &&
+           (!counts_classes || section_count(&slice, "positives", &ret->positives)) &&
            section_number(&slice, "difference", &ret->difference) &&
+           section_number(&slice, "lower", &ret->lower) &&
            section_number(&slice, "upper", &ret->upper);
 }
 
@@ -44,6 +45,42 @@ static bool covered(const Section *quality, const Config *policy, const Json *sl
     return true;
 }
 
+// A slice is part of the rows, and its bounds lie round its difference; a class it lacks has no figures.
+static bool possible(const Section *quality, const Slice *s, bool counts_classes, int64_t rows)
+{
+    double off = (s->upper - s->difference) - (s->difference - s->lower);
+    bool sound = s->rows <= rows && !(counts_classes && s->positives > s->rows) &&
+                 !(fabs(off) > 1e-6 * (1 + fabs(s->difference))) && !(s->upper < s->difference);
+    if (!sound) {
+        finding_set(quality->finding, OUTCOME_ERROR, (Figure){s->difference, NAN, "", s->rows},
+                    "slice %.40s '%.40s' is impossible: %lld of %lld rows, difference %.4g from %.4g to %.4g",
+                    s->column, s->value, (long long)s->rows, (long long)rows, s->difference, s->lower,
+                    s->upper);
+    }
+    return sound;
+}
+
+// The slices of a column are all its values: together they are the test rows.
+static bool all_rows_sliced(const Section *quality, const Json *slices, int64_t rows)
+{
+    for (size_t i = 0; i < json_count(slices); i++) {
+        const char *column = json_text_or(json_get(json_at(slices, i), "column"), "");
+        double sum = 0;
+        for (size_t j = 0; j < json_count(slices); j++) {
+            const Json *slice = json_at(slices, j);
+            bool same = text_equal(json_text_or(json_get(slice, "column"), ""), column);
+            sum += same ? json_number_or(json_get(slice, "rows"), 0) : 0;
+        }
+        if (sum != (double)rows) {
+            finding_set(quality->finding, OUTCOME_ERROR, (Figure){sum, (double)rows, "rows", rows},
+                        "the slices of column '%.60s' hold %.0f rows, %lld were judged", column, sum,
+                        (long long)rows);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool judge_slices(const Section *quality, const Config *policy, bool counts_classes, int64_t *ret_judged,
                   int64_t *ret_small)
 {
@@ -51,14 +88,17 @@ bool judge_slices(const Section *quality, const Config *policy, bool counts_clas
     if (config_list_count(policy, "quality.slices") == 0 && !section_has(quality, "slices")) {
         return true;
     }
-    if (!section_array(quality, "slices", &slices) || !covered(quality, policy, slices)) {
+    int64_t rows = 0;
+    if (!section_array(quality, "slices", &slices) || !section_count(quality, "rows", &rows) ||
+        !covered(quality, policy, slices) || !section_distinct(quality, slices, "column", "value")) {
         return false;
     }
     double least = -config_real(policy, "quality.slice_margin");
     int64_t enough = config_integer(policy, "quality.slice_rows");
     for (size_t i = 0; i < json_count(slices); i++) {
         Slice s;
-        if (!read_slice(quality, json_at(slices, i), counts_classes, &s)) {
+        if (!read_slice(quality, json_at(slices, i), counts_classes, &s) ||
+            !possible(quality, &s, counts_classes, rows)) {
             return false;
         }
         bool resolved =
@@ -74,5 +114,5 @@ bool judge_slices(const Section *quality, const Config *policy, bool counts_clas
             return false;
         }
     }
-    return true;
+    return all_rows_sliced(quality, slices, rows);
 }

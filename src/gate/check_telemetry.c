@@ -13,9 +13,11 @@ void check_telemetry(const Json *evidence, const Config *policy, Finding *ret)
     Section telemetry;
     int64_t rows = 0;
     int64_t acknowledged = 0;
+    int64_t dropped = 0;
     if (!section_open(evidence, "telemetry", NULL, ret, &telemetry) ||
         !section_integer(&telemetry, "rows", &rows) ||
-        !section_integer(&telemetry, "acknowledged", &acknowledged)) {
+        !section_integer(&telemetry, "acknowledged", &acknowledged) ||
+        (section_has(&telemetry, "dropped") && !section_count(&telemetry, "dropped", &dropped))) {
         return;
     }
     Figure figure = {(double)acknowledged, (double)rows, "rows", rows};
@@ -26,6 +28,9 @@ void check_telemetry(const Json *evidence, const Config *policy, Finding *ret)
         const char *reason = json_text_or(json_get(telemetry.at, "reason"), "");
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "%lld of %lld rows acknowledged%s%.120s",
                     (long long)acknowledged, (long long)rows, reason[0] == '\0' ? "" : ": ", reason);
+    } else if (dropped > 0) {   // acknowledged is then all of what was left
+        finding_set(ret, OUTCOME_NOT_MEASURED, (Figure){(double)dropped, 0, "rows", rows},
+                    "%lld rows never reached the spool", (long long)dropped);
     } else {
         finding_set(ret, OUTCOME_PASS, figure, "all %lld rows acknowledged", (long long)rows);
     }

@@ -4,6 +4,7 @@
 // Late: the end. Differences of wall times are taken as integers; a double would lose up to 256 ns of them.
 #include "gate_internal.h"
 
+#include <fedgate/clock.h>
 #include <fedgate/text.h>
 
 static bool stopped(const Section *window)
@@ -19,8 +20,8 @@ static bool stopped(const Section *window)
         return true;
     }
     Figure figure = {(double)done, (double)planned, "steps", done};
-    bool patience = text_equal(end_reason, "patience") && done > 0;
-    bool whole = planned > 0 && done >= planned && text_equal(end_reason, "planned");
+    bool patience = text_equal(end_reason, "patience") && done > 0 && done <= planned;
+    bool whole = planned > 0 && done == planned && text_equal(end_reason, "planned");
     if (early || !(whole || patience)) {
         finding_set(window->finding, OUTCOME_FAIL, figure,
                     "training ended at step %lld of %lld, reason '%.20s'%s", (long long)done,
@@ -28,6 +29,14 @@ static bool stopped(const Section *window)
         return true;
     }
     return false;
+}
+
+// A forecast that calls itself inside while its expected end is not. Where no end is told, its word counts.
+static bool ends_late(const Section *window, const Json *forecast)
+{
+    int64_t end = 0;
+    int64_t deadline = json_integer_or(json_get(window->at, "deadline_wall_ns"), 0);
+    return clock_parse(json_text_or(json_get(forecast, "end"), ""), &end) && end > deadline;
 }
 
 static bool forecasts_inside(const Section *window)
@@ -47,10 +56,10 @@ static bool forecasts_inside(const Section *window)
         int64_t step = 0;
         bool inside = false;
         if (!section_inside(window, json_at(forecasts, i), &forecast) ||
-            !section_integer(&forecast, "at_step", &step) || !section_bool(&forecast, "inside", &inside)) {
+            !section_count(&forecast, "at_step", &step) || !section_bool(&forecast, "inside", &inside)) {
             return false;
         }
-        if (!inside) {
+        if (!inside || ends_late(window, forecast.at)) {
             finding_set(window->finding, OUTCOME_FAIL, (Figure){NAN, NAN, "s", (int64_t)count},
                         "at step %lld the night was forecast to end by %.40s, after its deadline",
                         (long long)step,
@@ -59,6 +68,31 @@ static bool forecasts_inside(const Section *window)
         }
     }
     return true;
+}
+
+// The texts that people read and the numbers that are judged must mean the same instants.
+static bool times_agree(const Section *window)
+{
+    enum { TEXT_NS = 1000000 };   // the texts end at milliseconds
+    const char *started = NULL;
+    const char *deadline = NULL;
+    int64_t from = 0;
+    int64_t until = 0;
+    int64_t now = 0;
+    int64_t deadline_ns = 0;
+    if (!section_text(window, "started", &started) || !section_text(window, "deadline", &deadline) ||
+        !section_count(window, "now_wall_ns", &now) ||
+        !section_count(window, "deadline_wall_ns", &deadline_ns)) {
+        return false;
+    }
+    bool agree = clock_parse(started, &from) && clock_parse(deadline, &until) && from > 0 && until > from &&
+                 deadline_ns >= until && deadline_ns - until < TEXT_NS && now >= from;
+    if (!agree) {
+        finding_set(window->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "started '%.32s', deadline '%.32s', deadline at %lld ns and now at %lld ns do not agree",
+                    started, deadline, (long long)deadline_ns, (long long)now);
+    }
+    return agree;
 }
 
 // Seconds left between an instant and the deadline.
@@ -89,7 +123,8 @@ void check_window(const Json *evidence, const Config *policy, Finding *ret)
     Section window;
     double left = NAN;
     if (section_open(evidence, "window", NULL, ret, &window) && !stopped(&window) &&
-        forecasts_inside(&window) && before_deadline(&window, "now_wall_ns", "evaluation ended", &left)) {
+        forecasts_inside(&window) && before_deadline(&window, "now_wall_ns", "evaluation ended", &left) &&
+        times_agree(&window)) {
         size_t forecasts = json_count(json_get(window.at, "forecasts"));
         finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", (int64_t)forecasts},
                     "%.0f s were left before the deadline, all %zu forecasts were inside", left, forecasts);
@@ -103,6 +138,13 @@ void check_window_end(const Json *evidence, const Config *policy, Finding *ret)
     double left = NAN;
     if (section_open(evidence, "window", NULL, ret, &window) &&
         before_deadline(&window, "ended_wall_ns", "the night ended", &left)) {
+        int64_t now = json_integer_or(json_get(window.at, "now_wall_ns"), 0);
+        int64_t ended = json_integer_or(json_get(window.at, "ended_wall_ns"), 0);
+        if (ended < now) {
+            finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "the night ended %.3f s before its evaluation did",
+                        (double)(now - ended) / WALL_NS_PER_S);
+            return;
+        }
         finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", 1},
                     "the night ended %.0f s before the deadline", left);
     }

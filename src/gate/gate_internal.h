@@ -40,6 +40,9 @@ bool section_inside(const Section *outer, const Json *item,
 bool section_child(const Section *outer, const char *key, const char *dotted, Section *ret_section);
 bool section_number(const Section *section, const char *key, double *ret_value);
 bool section_integer(const Section *section, const char *key, int64_t *ret_value);
+// The same, and an error when it is not finite or below 0: what is counted or measured cannot be negative.
+bool section_amount(const Section *section, const char *key, double *ret_value);
+bool section_count(const Section *section, const char *key, int64_t *ret_value);
 bool section_bool(const Section *section, const char *key, bool *ret_value);
 bool section_text(const Section *section, const char *key, const char **ret_string);
 bool section_array(const Section *section, const char *key, const Json **ret_array);
@@ -50,6 +53,12 @@ double *section_scratch(const Section *section, size_t count);
 bool section_series(Section *section, const char *key, const double **ret_values);
 // The same, and an error when a value is not finite or below 0: durations and sizes.
 bool section_amounts(Section *section, const char *key, const double **ret_values);
+
+// The series 'index': step numbers that rise, so that no step counts twice.
+bool section_index(Section *section);
+// No two objects of the array agree in the text `key` (and, when not NULL, in `second`); what has none is left
+// to its reader.
+bool section_distinct(const Section *section, const Json *array, const char *key, const char *second);
 
 // Step lengths to whole nanoseconds, then timeline_warmup. False when memory is short.
 bool count_warmup(const Section *section, const double *length_ns, size_t steps, size_t *ret_warmup);

@@ -104,11 +104,33 @@ static void put_digests(Json *judgement, const Json *evidence, const Config *pol
     json_put_text(judgement, "policy_digest", hex);
 }
 
-// Names of bad candidates that the gate let pass tonight; empty when it is sound.
-static const char *broken_by(const Json *evidence)
+// Why no judgement on this evidence can count; false when there is no reason. It must say whom it is about, and
+// the gate must have been proven tonight.
+static bool unsound(const Json *evidence, char *ret_reason, size_t size)
 {
+    static const char *const identity[] = {"model", "run", "version", "device_class"};
+    if (!text_equal(json_text_or(json_get(evidence, "schema"), ""), EVIDENCE_SCHEMA)) {
+        snprintf(ret_reason, size, "the evidence is not '%s'", EVIDENCE_SCHEMA);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof identity / sizeof identity[0]; i++) {
+        if (json_text_or(json_get(evidence, identity[i]), "")[0] == '\0') {
+            snprintf(ret_reason, size, "the evidence does not say of which %s it is", identity[i]);
+            return true;
+        }
+    }
     const Json *passed = json_find(evidence, "selftest.passed");
-    return json_count(passed) == 0 ? "" : json_text_or(json_at(passed, 0), "a candidate without a name");
+    const Json *refused = json_find(evidence, "selftest.refused");
+    if (json_count(passed) > 0) {
+        snprintf(ret_reason, size, "the gate is broken: it let the known-bad candidate '%.80s' pass",
+                 json_text_or(json_at(passed, 0), "a candidate without a name"));
+        return true;
+    }
+    bool proven = json_is_array(passed) && json_is_array(refused) && json_count(refused) > 0;
+    if (!proven) {
+        snprintf(ret_reason, size, "no known-bad candidate shows that the gate refuses");
+    }
+    return !proven;
 }
 
 Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
@@ -135,12 +157,9 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
             decided_by = check;
         }
     }
-    const char *broken = broken_by(evidence);
-    if (broken[0] != '\0') {
+    if (unsound(evidence, reason, sizeof reason)) {
         worst = OUTCOME_ERROR;
         decided_by = NULL;
-        snprintf(reason, sizeof reason, "the gate is broken: it let the known-bad candidate '%.80s' pass",
-                 broken);
     }
     json_put_text(judgement, "outcome",
                   worst == 0              ? "pass"

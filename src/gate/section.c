@@ -1,6 +1,7 @@
 // section - reads one section of the evidence; what is missing or malformed becomes the finding.
 #include "gate_internal.h"
 
+#include <fedgate/text.h>
 #include <fedgate/timeline.h>
 
 static bool absent(const Section *section, const char *key)
@@ -81,6 +82,31 @@ bool section_integer(const Section *section, const char *key, int64_t *ret_value
     }
     *ret_value = json_integer_or(value, 0);
     return true;
+}
+
+bool section_amount(const Section *section, const char *key, double *ret_value)
+{
+    if (!section_number(section, key, ret_value)) {
+        return false;
+    }
+    bool sound = isfinite(*ret_value) && *ret_value >= 0;
+    if (!sound) {
+        finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s.%s' is %g", section->name, key,
+                    *ret_value);
+    }
+    return sound;
+}
+
+bool section_count(const Section *section, const char *key, int64_t *ret_value)
+{
+    if (!section_integer(section, key, ret_value)) {
+        return false;
+    }
+    if (*ret_value < 0) {
+        finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s.%s' is %lld", section->name, key,
+                    (long long)*ret_value);
+    }
+    return *ret_value >= 0;
 }
 
 bool section_bool(const Section *section, const char *key, bool *ret_value)
@@ -166,6 +192,44 @@ bool section_amounts(Section *section, const char *key, const double **ret_value
             finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s.%s' holds %g at entry %zu",
                         section->name, key, value, i);
             return false;
+        }
+    }
+    return true;
+}
+
+bool section_index(Section *section)
+{
+    const double *index = NULL;
+    if (!section_amounts(section, "index", &index)) {
+        return false;
+    }
+    for (size_t i = 1; i < section->length; i++) {
+        if (!(index[i] > index[i - 1])) {
+            finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE,
+                        "'%s.index' does not rise at entry %zu: step %.0f after step %.0f", section->name, i,
+                        index[i], index[i - 1]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *named(const Json *array, size_t i, const char *key)
+{
+    return key == NULL ? "" : json_text_or(json_get(json_at(array, i), key), NULL);
+}
+
+bool section_distinct(const Section *section, const Json *array, const char *key, const char *second)
+{
+    for (size_t i = 1; i < json_count(array); i++) {
+        const char *name = named(array, i, key);
+        for (size_t j = 0; name != NULL && j < i; j++) {
+            if (text_equal(named(array, j, key), name) &&
+                text_equal(named(array, j, second), named(array, i, second))) {
+                finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "'%s' holds %s '%.60s' twice",
+                            section->name, key, name);
+                return false;
+            }
         }
     }
     return true;

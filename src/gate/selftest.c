@@ -23,23 +23,33 @@ static Json *repeat(int64_t value, size_t count)
     return array;
 }
 
+static Json *rising(int64_t first, int64_t by, size_t count)
+{
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++) {
+        json_add_integer(array, first + by * (int64_t)i);
+    }
+    return array;
+}
+
 enum { PLANTED_STEPS = 60 };
 
-// A timeline of steady steps of 1 ms, each with a copy of 0.5 ms, `hidden` ns of it under kernels.
+// A timeline of steady steps of 1 ms, each with a copy of 0.3 ms, `hidden` ns of it under kernels of 0.4 ms.
 static Json *planted_timeline(int64_t hidden, int64_t starved, int64_t pageable, size_t steps)
 {
     const struct {
         const char *key;
         int64_t value;
     } series[] = {
-        {"index", 0},          {"length_ns", 1000000},      {"copy_ns", 500000},     {"hidden_ns", hidden},
-        {"kernel_ns", 800000}, {"busy_ns", 900000},         {"starved_ns", starved}, {"wait_ns", 0},
-        {"h2d_bytes", 1000},   {"pageable_bytes", pageable}};
+        {"length_ns", 1000000},   {"copy_ns", 300000},         {"hidden_ns", hidden}, {"kernel_ns", 400000},
+        {"busy_ns", 700000 - hidden}, {"starved_ns", starved}, {"wait_ns", 0},        {"h2d_bytes", 1000},
+        {"pageable_bytes", pageable}};
     Json *timeline = json_make_object();
     Json *columns = json_make_object();
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         json_put(columns, series[i].key, repeat(series[i].value, steps));
     }
+    json_put(columns, "index", rising(0, 1, steps));
     Json *trust = json_make_object();
     json_put_integer(trust, "dropped", 0);
     json_put_integer(trust, "zero_timestamps", 0);
@@ -59,17 +69,17 @@ static void no_copy_hidden(Json *bad)
 
 static void device_starves(Json *bad)
 {
-    json_put(bad, "timeline", planted_timeline(500000, 600000, 0, PLANTED_STEPS));
+    json_put(bad, "timeline", planted_timeline(300000, 600000, 0, PLANTED_STEPS));
 }
 
 static void all_pageable(Json *bad)
 {
-    json_put(bad, "timeline", planted_timeline(500000, 0, 1000, PLANTED_STEPS));
+    json_put(bad, "timeline", planted_timeline(300000, 0, 1000, PLANTED_STEPS));
 }
 
 static void no_step_recorded(Json *bad)
 {
-    json_put(bad, "timeline", planted_timeline(500000, 0, 0, 0));
+    json_put(bad, "timeline", planted_timeline(300000, 0, 0, 0));
 }
 
 // The member `key` of the object at `dotted`, for writing; sections on the way are made when absent.
@@ -89,6 +99,7 @@ static Json *open_object(Json *root, const char *first, const char *second)
 static void always_waiting(Json *bad)
 {
     Json *steps = open_object(bad, "loop", "steps");
+    json_put(steps, "index", rising(0, 1, PLANTED_STEPS));
     json_put(steps, "wall_ns", repeat(1000000, PLANTED_STEPS));
     json_put(steps, "wait_ns", repeat(600000, PLANTED_STEPS));
     json_put(steps, "rest", json_make_object());
@@ -97,6 +108,7 @@ static void always_waiting(Json *bad)
 static void unmeasured_time(Json *bad)
 {
     Json *steps = open_object(bad, "loop", "steps");
+    json_put(steps, "index", rising(0, 1, PLANTED_STEPS));
     const char *const spans[] = {"wait_ns", "exposed_copy_ns", "compute_ns"};
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
         json_put(steps, spans[i], repeat(200000, PLANTED_STEPS));
@@ -144,11 +156,8 @@ static void over_budget(Json *bad)
 static void leak(Json *bad)
 {
     Json *live = open_object(bad, "memory", "live");
-    Json *bytes = json_make_array();
-    for (int64_t i = 0; i < PLANTED_STEPS; i++) {
-        json_add_integer(bytes, 1000000 + i * 4096);
-    }
-    json_put(live, "bytes", bytes);
+    json_put(live, "index", rising(0, 1, PLANTED_STEPS));
+    json_put(live, "bytes", rising(1000000, 4096, PLANTED_STEPS));
 }
 
 static void nan_probe(Json *bad)
@@ -156,7 +165,8 @@ static void nan_probe(Json *bad)
     Json *probes = json_make_array();
     for (int i = 0; i < 2; i++) {
         Json *probe = json_make_object();
-        json_put_text(probe, "name", "planted");
+        json_put_text(probe, "name", i == 0 ? "planted" : "planted again");
+        json_put_text(probe, "shape", "1x1x1");
         json_put_text(probe, "unit", "relative");
         json_put_number(probe, "error", NAN);
         json_put_number(probe, "limit", 1e-5);
@@ -167,17 +177,19 @@ static void nan_probe(Json *bad)
 
 static void other_bits(Json *bad)
 {
+    static const char *const digests[] = {"0000000000000000000000000000000000000000000000000000000000000000",
+                                          "0000000000000000000000000000000000000000000000000000000000000001"};
     Json *replays = json_make_array();
     for (int64_t i = 0; i < 2; i++) {
         Json *tensor = json_make_object();
         json_put_text(tensor, "name", "planted");
-        json_put_text(tensor, "first", "00");
-        json_put_text(tensor, "again", i == 0 ? "00" : "01");
+        json_put_text(tensor, "first", digests[0]);
+        json_put_text(tensor, "again", digests[i]);
         Json *tensors = json_make_array();
         json_add(tensors, tensor);
         Json *replay = json_make_object();
         json_put_integer(replay, "from_step", i);
-        json_put_integer(replay, "steps", 1);
+        json_put_integer(replay, "steps", INT64_MAX);
         json_put(replay, "tensors", tensors);
         json_add(replays, replay);
     }
@@ -217,6 +229,8 @@ static void spoil_pairs(Json *bad, bool identical, double value, double differen
         json_put_number(pair, "utility_b", 0.1);
         json_add(pairs, pair);
     }
+    json_put_text(bad, "task", "binary");
+    json_put_integer(quality, "rows", 1000);
     json_put_text(quality, "metric", "auc");
     json_put_text(quality, "live_kind", "none");
     json_put(quality, "pairs", pairs);
@@ -342,7 +356,16 @@ bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *poli
 bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refused, Json *ret_passed)
 {
     bool all_refused = gate_self_test_of(gate_run_check, evidence, policy, ret_refused, ret_passed);
-    Json *nothing = json_make_object();
+    Json *nothing = json_make_object();   // sound but for its checks, so that the lattice must refuse it
+    json_put_text(nothing, "schema", EVIDENCE_SCHEMA);
+    static const char *const identity[] = {"model", "run", "version", "device_class"};
+    for (size_t i = 0; i < sizeof identity / sizeof identity[0]; i++) {
+        json_put_text(nothing, identity[i], "planted");
+    }
+    json_put(nothing, "selftest", json_make_object());
+    json_put(open_object(nothing, "selftest", NULL), "passed", json_make_array());
+    json_put(open_object(nothing, "selftest", NULL), "refused", json_make_array());
+    json_add_text((Json *)(uintptr_t)json_find(nothing, "selftest.refused"), "planted");
     Json *judgement = gate_judge(nothing, policy, JUDGE_WHOLE);
     bool refused = gate_exit_code(judgement) != 0;
     json_free(judgement);

@@ -39,7 +39,7 @@ size_t timeline_warmup(const int64_t *length_ns, size_t steps)
         int64_t recent[MEDIAN_STEPS];
         memcpy(recent, length_ns + first - 1, sizeof recent);   // first <= half, steps >= 8: always inside
         int64_t difference = median_ns(recent, MEDIAN_STEPS) - settled;
-        if (10 * (difference < 0 ? -difference : difference) > settled) {
+        if ((difference < 0 ? -difference : difference) > settled / 10) {   // a product could overflow
             break;
         }
         first--;

@@ -81,12 +81,20 @@ static inline void apply(Json *root, const Edit *edit)
     "{\"name\":\"" name "\",\"role\":\"" role                                                                \
     "\",\"missing_ratio\":0.01,\"unseen_ratio\":0.001,\"outside_ratio\":0,"                                  \
     "\"constant\":false,\"single_auc\":0.7}"
+#define DIGEST_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define DIGEST_B "abababababababababababababababababababababababababababababababab"
 #define REPLAY(from)                                                                                         \
-    "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"aa\",\"again\":\"aa\"}]}"
+    "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"" DIGEST_A                         \
+    "\",\"again\":\"" DIGEST_A "\"}]}"
 
 // 80 steps of 1 ms. Index 0 of each array of objects is what single rows spoil.
 static const Edit good[] = {
     {"schema", "\"fedgate.evidence/1\""},
+    {"model", "\"m\""},
+    {"run", "\"r\""},
+    {"version", "\"m-0123456789abcdef\""},
+    {"device_class", "\"cpu\""},
+    {"selftest", "{\"refused\":[\"quality.nan\"],\"passed\":[]}"},
     {"precision", "\"fp32\""},
     {"task", "\"binary\""},
     {"timeline.source", "\"cpu staging thread\""},
@@ -96,8 +104,8 @@ static const Edit good[] = {
     {"timeline.steps.length_ns", "@80:1000000"},
     {"timeline.steps.copy_ns", "@80:200000"},
     {"timeline.steps.hidden_ns", "@80:190000"},
-    {"timeline.steps.kernel_ns", "@80:900000"},
-    {"timeline.steps.busy_ns", "@80:950000"},
+    {"timeline.steps.kernel_ns", "@80:700000"},
+    {"timeline.steps.busy_ns", "@80:930000"},
     {"timeline.steps.starved_ns", "@80:10000"},
     {"timeline.steps.wait_ns", "@80:5000"},
     {"timeline.steps.h2d_bytes", "@80:33792"},
@@ -113,9 +121,12 @@ static const Edit good[] = {
     {"loop.steps.compute_ns", "@80:900000"},
     {"loop.steps.rest.optimizer", "@80:78000"},
     {"loop.steps.rest.wait_lock", "@80:1000"},
-    {"stages", "[{\"name\":\"decode\",\"busy_ns\":1500000000},{\"name\":\"compute\",\"busy_ns\":9}]"},
+    {"stages", "[{\"name\":\"decode\",\"busy_ns\":1500000000,\"items\":80,\"threads\":2},"
+               "{\"name\":\"compute\",\"busy_ns\":9,\"items\":80,\"threads\":1}]"},
     {"limiting_stage", "\"decode\""},
     {"plausible.device", "\"cpu\""},
+    {"plausible.precision", "\"fp32\""},
+    {"plausible.cores", "4"},
     {"plausible.peak_flops", "1e12"},
     {"plausible.bandwidth", "0"},
     {"plausible.claims",
@@ -142,6 +153,8 @@ static const Edit good[] = {
      "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
      "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
     {"determinism.replays", "[" REPLAY("0") "," REPLAY("40") "]"},
+    {"window.started", "\"2027-01-15T07:00:00.000+00:00\""},
+    {"window.deadline", "\"2027-01-15T08:01:00.000+00:00\""},
     {"window.planned_steps", "80"},
     {"window.done_steps", "80"},
     {"window.stopped_early", "false"},
@@ -156,11 +169,15 @@ static const Edit good[] = {
     {"quality.rows", "1000"},
     {"quality.live_kind", "\"none\""},
     {"quality.models.candidate.version", "\"m-0123456789abcdef\""},
+    {"quality.models.candidate.auc", "0.91"},
+    {"quality.models.candidate.utility", "0.12"},
+    {"quality.models.prior", "{\"auc\":0.5,\"utility\":0.1}"},
+    {"quality.models.linear", "{\"auc\":0.9,\"utility\":0.1}"},
     {"quality.pairs", "[" PAIR("prior", "0.5", "0.41", "0.01", "0.39355146373", "0.42644853627") "," PAIR(
                           "linear", "0.9", "0.01", "0.002", "0.006710292747", "0.013289707253") "]"},
     {"quality.slices", "[]"},
     {"quality.invalid", "[]"},
-    {"input.rows", "{\"train\":700,\"validation\":100,\"test\":200,\"after_cutoff\":0,\"bad\":0}"},
+    {"input.rows", "{\"train\":700,\"validation\":100,\"test\":1000,\"after_cutoff\":0,\"bad\":0}"},
     {"input.columns",
      "[" COLUMN("age", "numeric") "," COLUMN("job", "categorical") "," COLUMN("y", "target") "]"},
     {"input.forbidden_used", "[]"},

@@ -15,16 +15,22 @@ static const Row resident_rows[] = {
     // h2d_bytes set to 0 by the row's own edit of the good night below
     {"good windows",
      "overlap",
-     {{"timeline.sampled_windows", "[{\"begin_ns\":0,\"length_ns\":100,\"starved_ns\":5}]"}},
+     {{"timeline.sampled_windows", "[{\"begin_ns\":0,\"length_ns\":80000000,\"starved_ns\":4000000}]"}},
      PASS,
      "at most 5.00 % of any of 1 windows",
      {0}},
     {"one window starves",
      "overlap",
      {{"timeline.sampled_windows",
-       "[{\"length_ns\":100,\"starved_ns\":0},{\"length_ns\":100,\"starved_ns\":6}]"}},
+       "[{\"length_ns\":80000000,\"starved_ns\":0},{\"length_ns\":100,\"starved_ns\":6}]"}},
      FAILS,
      "worst sampled window is 6.00 %",
+     {0}},
+    {"windows shorter than their steps",
+     "overlap",
+     {{"timeline.sampled_windows", "[{\"length_ns\":100,\"starved_ns\":0}]"}},
+     ERR,
+     "the sampled windows last 100 ns, the steps in them 77000000",
      {0}},
     {"steps starve",
      "overlap",
@@ -80,6 +86,10 @@ static const Row resident_rows[] = {
      {0}},
 };
 
+#define TEN_STILL   "0,0,0,0,0,0,0,0,0,0,"
+#define BULK_COPIES                                                                                           \
+    "[" TEN_STILL TEN_STILL TEN_STILL TEN_STILL "600000,600000,600000,0,0,0,0,0,0,0," TEN_STILL TEN_STILL    \
+    "0,0,0,0,0,0,0,0,0,0]"
 static const Row overlap_rows[] = {
     {"a good night", "overlap", {{0}}, PASS, "95.00 % of copy time is hidden, 77 of 77 steps", {0}},
     {"no section", "overlap", {{"timeline", NULL}}, ABSENT, "'timeline' was not measured", {0}},
@@ -184,11 +194,24 @@ static const Row overlap_rows[] = {
      {0}},
     {"starved",
      "overlap",
-     {{"timeline.steps.starved_ns", "@80:50001"}},
+     {{"timeline.steps.starved_ns", "@80:50001"}, {"timeline.steps.busy_ns", "@80:910000"}},
      FAILS,
      "time without device work is 5.00 %",
      {0}},
-    {"starved at the limit", "overlap", {{"timeline.steps.starved_ns", "@80:50000"}}, PASS, "", {0}},
+    {"a step that counts twice", "overlap", {{"timeline.steps.index", "@80:5"}}, ERR, "does not rise", {0}},
+    {"hidden under no kernel", "overlap", {{"timeline.steps.kernel_ns", "@80:0"}}, ERR, "impossible", {0}},
+    {"busier than the step", "overlap", {{"timeline.steps.busy_ns", "@80:1000001"}}, ERR, "impossible", {0}},
+    {"less busy than its work", "overlap", {{"timeline.steps.busy_ns", "@80:1"}}, ERR, "impossible", {0}},
+    {"bytes copied in no time", "overlap", {NO_COPIES}, ERR, "bytes were copied in no time", {0}},
+    {"all copies in a few steps, exposed",
+     "overlap",
+     {{"timeline.steps.hidden_ns", "@80:0"},
+      {"timeline.steps.copy_ns", BULK_COPIES},
+      {"timeline.steps.kernel_ns", "@80:300000"}},
+     FAILS,
+     "share of the steps with copies that hide them is 0.00 %, must be at least 95.00 %",
+     {"overlap.floor=0.5", NULL}},
+    {"starved at the limit", "overlap", {{"timeline.steps.starved_ns", "@80:50000"}, {"timeline.steps.busy_ns", "@80:910000"}}, PASS, "", {0}},
     {"pageable by bytes",
      "overlap",
      {{"timeline.steps.pageable_bytes", "@80:340"}},
@@ -221,7 +244,7 @@ static const Row overlap_rows[] = {
     {"few steps, certain to fail",
      "overlap",
      {{"timeline.steps", "{\"index\":[0,1,2],\"length_ns\":[10,10,10],\"copy_ns\":[2,2,2],\"hidden_ns\":[0,0,"
-                         "0],\"kernel_ns\":[9,9,9],\"busy_ns\":[9,9,9],\"starved_ns\":[0,0,0],\"h2d_bytes\":["
+                         "0],\"kernel_ns\":[7,7,7],\"busy_ns\":[9,9,9],\"starved_ns\":[0,0,0],\"h2d_bytes\":["
                          "5,5,5],\"pageable_bytes\":[0,0,0]}"}},
      FAILS,
      "could no longer pass",
@@ -294,7 +317,8 @@ START_TEST(resident_runs_pass_only_by_their_substitute)
     Row row = resident_rows[_i];
     ck_assert_ptr_null(row.edits[1].path);
     OWNED(Json, json_free) *evidence = good_evidence();
-    const Edit base[] = {RESIDENT, NO_COPIES, {"timeline.steps.h2d_bytes", "@80:0"}};
+    const Edit base[] = {
+        RESIDENT, NO_COPIES, {"timeline.steps.h2d_bytes", "@80:0"}, {"timeline.steps.busy_ns", "@80:900000"}};
     for (size_t i = 0; i < sizeof base / sizeof base[0]; i++) {
         apply(evidence, &base[i]);
     }
