@@ -5,7 +5,8 @@
 // are numbers that never pass. Durations are integer ns, sizes integer bytes, ratios 0..1, times RFC 3339
 // texts; keys ending in _wall_ns are ns since the epoch. Arrays of one `steps` object have equal lengths, one
 // entry a step, in step order; index rises and may skip steps (sampled windows). Nothing is
-// listed twice: pairs, slices, accounts, tensors, columns, stages, probes. [o] marks what a judge does without.
+// listed twice: pairs, slices, accounts, tensors, columns, stages, probes. [o] marks what
+// a judge does without.
 // -> names the check.
 //
 // schema "fedgate.evidence/1"; model slot run version device_class precision task: texts; seed: integer;
@@ -67,7 +68,8 @@
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
 //   stopped_early: bool, the deadline, its forecast or train.time_limit ended training. The early stop of
-//     train.patience is a normal end: false, with end_reason "patience"; times as texts and as *_wall_ns agree to the millisecond
+//     train.patience is a normal end: false, with end_reason "patience"
+//   times as texts and as *_wall_ns agree to the millisecond
 //   end_reason [o]: "planned" (default; done must reach planned) | "patience" | "deadline" | "time_limit"
 //   forecasts: [ { at_step inside end[o] end_upper[o] } ], at least one, every one inside
 //   deadline_wall_ns; now_wall_ns: when training and evaluation had ended

@@ -50,8 +50,8 @@ static bool possible(const Steps *s, Finding *ret)
                     s->busy[i] + s->starved[i] <= s->length[i] && s->pageable[i] <= s->bytes[i];
         if (!fits) {
             finding_set(ret, OUTCOME_ERROR, NO_FIGURE,
-                        "step entry %zu is impossible: length %g ns, busy %g, kernels %g, copies %g, hidden %g, "
-                        "starved %g, %g of %g bytes pageable",
+                        "step entry %zu is impossible: length %g ns, busy %g, kernels %g, copies %g, hidden "
+                        "%g, starved %g, %g of %g bytes pageable",
                         i, s->length[i], s->busy[i], s->kernel[i], s->copy[i], s->hidden[i], s->starved[i],
                         s->pageable[i], s->bytes[i]);
             return false;

@@ -88,7 +88,7 @@ void check_parity(const Json *evidence, const Config *policy, Finding *ret)
                     "%zu probes show that the reference is FP32, %d are needed", count, PROBES_LEAST);
         return;
     }
-    if (worst.error == 0) {   // FP32 against float64 rounds somewhere: probes without any error did not compute
+    if (worst.error == 0) {   // FP32 rounds somewhere: probes without any error did not compute
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "all %zu probes err by exactly 0: nothing was probed",
                     count);
         return;

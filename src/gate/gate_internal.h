@@ -56,8 +56,8 @@ bool section_amounts(Section *section, const char *key, const double **ret_value
 
 // The series 'index': step numbers that rise, so that no step counts twice.
 bool section_index(Section *section);
-// No two objects of the array agree in the text `key` (and, when not NULL, in `second`); what has none is left
-// to its reader.
+// No two objects of the array agree in the text `key` (and, when not NULL, in `second`); an object without
+// it is left to its reader.
 bool section_distinct(const Section *section, const Json *array, const char *key, const char *second);
 
 // Step lengths to whole nanoseconds, then timeline_warmup. False when memory is short.

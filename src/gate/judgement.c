@@ -104,8 +104,8 @@ static void put_digests(Json *judgement, const Json *evidence, const Config *pol
     json_put_text(judgement, "policy_digest", hex);
 }
 
-// Why no judgement on this evidence can count; false when there is no reason. It must say whom it is about, and
-// the gate must have been proven tonight.
+// Why no judgement on this evidence can count; false when there is no reason. It must say whom it is about,
+// and the gate must have been proven tonight.
 static bool unsound(const Json *evidence, char *ret_reason, size_t size)
 {
     static const char *const identity[] = {"model", "run", "version", "device_class"};

@@ -84,7 +84,7 @@ static inline void apply(Json *root, const Edit *edit)
 #define DIGEST_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define DIGEST_B "abababababababababababababababababababababababababababababababab"
 #define REPLAY(from)                                                                                         \
-    "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"" DIGEST_A                         \
+    "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"" DIGEST_A                \
     "\",\"again\":\"" DIGEST_A "\"}]}"
 
 // 80 steps of 1 ms. Index 0 of each array of objects is what single rows spoil.
