@@ -327,7 +327,7 @@ static const Row memory_rows[] = {
      "memory",
      {{"memory.live.bytes", "@80:14000000001"}},
      ERR,
-     "14000000001 bytes are live at reading 0 after warm-up, the peak is 14000000000",
+     "14000000001 bytes are live at reading 0, the peak is 14000000000",
      {0}},
     {"a peak of nothing", "memory", {{"memory.measured_peak_bytes", "0"}}, ERR, "peak_bytes' is 0", {0}},
     {"a rehearsal of nothing", "memory", {{"memory.rehearsal.peak_bytes", "0"}}, ERR, "is 0", {0}},
