@@ -168,7 +168,8 @@ static bool settles(const Section *memory, double budget, double measured)
                     "live memory grows by %.0f bytes over %zu steps, %.1f a step: something is kept", growth,
                     count, trend.slope);
     }
-    return !leaks && section_index(&live) && within_peak(memory, bytes - skipped, skipped, live.length, measured);
+    return !leaks && section_index(&live) &&
+           within_peak(memory, bytes - skipped, skipped, live.length, measured);
 }
 
 static bool rehearsed(const Section *memory, double budget)
