@@ -23,7 +23,7 @@ typedef struct NightOptions {
 
 typedef struct NightResult {
     int exit_code;   // design.md section 2
-    char sentence[640];   // the last line on stderr
+    char sentence[1024];   // the last line on stderr
     Json *verdict;   // the caller's; NULL when the night ended before there was one
 } NightResult;
 

@@ -118,7 +118,8 @@ static const struct {
     {"evaluate", child_evaluate_step},
 };
 
-// -- what the process as a whole used, beside the accounts
+// -- what the process as a whole used, beside the accounts. On the cpu back end device memory is the
+// process's: what neither the accounts nor the process before training explain is unexplained.
 
 static void note_process(Child *child)
 {
@@ -131,7 +132,9 @@ static void note_process(Child *child)
         accounted += accounts[i].peak_bytes;
     int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - accounted;
     json_put_integer(memory, "process_peak_bytes", peak);
-    json_put_integer(memory, "context_bytes", child->context_bytes);
+    json_put_integer(memory, "process_context_bytes", child->context_bytes);
+    json_put_integer(memory, "context_bytes",
+                     child->device == NULL ? 0 : device_info(child->device)->context_bytes);
     json_put_integer(memory, "unexplained_bytes", unexplained > 0 ? unexplained : 0);
     Json *window = night_section(child->evidence, "window");
     json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));

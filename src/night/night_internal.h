@@ -78,7 +78,7 @@ typedef struct Night {
     // the end
     NightOutcome outcome;
     int exit_code;
-    char reason[512], decided_by[32];
+    char reason[1024], decided_by[32];
     Digest verdict_digest;
     Json *verdict;
     bool slot_closed;
@@ -148,5 +148,6 @@ Json *night_run_record(const Night *night);
 void night_connect(Night *night);   // sets telemetry or telemetry_problem; INCONSISTENT and CONFIG are left
                                     // to night_connect_check
 bool night_connect_check(Night *night, Error *error);
+bool night_mirror(Night *night, Error *error);
 
 #endif

@@ -2,7 +2,6 @@
 #include "night_internal.h"
 
 #include <fedgate/report.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool write_verdict(Night *night, Error *error)
@@ -65,17 +64,8 @@ static void ship_the_end(Night *night)
     if (night->telemetry == NULL)
         return;
     ShipResult shipped = {0};
-    PointerRecord *records = NULL;
-    size_t count = 0;
-    OWNED(Json, json_free) *copies = json_make_array();
-    bool done = telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) &&
-                registry_history(night->registry, &records, &count, &failed);
-    for (size_t i = 0; done && i < count; i++)
-        json_add(copies, registry_record_to_json(&records[i]));
-    done = done &&
-           telemetry_mirror_decisions(night->telemetry, registry_home_id(night->registry), copies, &failed);
-    free(records);
-    if (!done)
+    if (!telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) ||
+        !night_mirror(night, &failed))
         log_event(night->log, LOG_WARN, "telemetry.ship", failed.message);
 }
 

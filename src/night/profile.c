@@ -15,7 +15,10 @@ static Json *reference_profile(const Night *night)
     if (!text_print(name, sizeof name, "runs/%s/profile.json", night->head.run) ||
         !file_join(path, night->options->home, name, &ignored))
         return NULL;
-    return json_read_file(path, NIGHT_JSON_MAX, &ignored);
+    Json *profile = json_read_file(path, NIGHT_JSON_MAX, &ignored);
+    if (profile == NULL)   // drift is then not measured, which does not pass
+        log_event(night->log, LOG_WARN, "input.reference", ignored.message);
+    return profile;
 }
 
 static bool fit_baselines(Night *night, Error *error)

@@ -3,7 +3,22 @@
 #include "night_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+// Copies the pointer records into the database. ERROR_INCONSISTENT when its copy tells another story.
+bool night_mirror(Night *night, Error *error)
+{
+    PointerRecord *records = NULL;
+    size_t count = 0;
+    if (!registry_history(night->registry, &records, &count, error))
+        return false;
+    OWNED(Json, json_free) *copies = json_make_array();
+    for (size_t i = 0; i < count; i++)
+        json_add(copies, registry_record_to_json(&records[i]));
+    free(records);
+    return telemetry_mirror_decisions(night->telemetry, registry_home_id(night->registry), copies, error);
+}
 
 void night_connect(Night *night)
 {
@@ -13,7 +28,8 @@ void night_connect(Night *night)
     bool ready =
         night->telemetry != NULL &&
         telemetry_check_schema(night->telemetry, night->options->migrations, &failed) &&
-        telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed);
+        telemetry_register_home(night->telemetry, night->model, registry_home_id(night->registry), &failed) &&
+        night_mirror(night, &failed);
     int64_t rows = 0;
     if (ready) {   // what an outage left in the spool of earlier runs
         if (!telemetry_ship_all(night->telemetry, night->options->home, &rows, &failed))

@@ -59,10 +59,13 @@ void night_watch_signals(void)
 // again.
 static void end_with_error(Night *night, const char *step, const Error *error)
 {
-    char reason[sizeof night->reason];
-    if (!text_print(reason, sizeof reason, "step '%s' failed: %s%s%s", step, error->message,
-                    error->hint[0] ? "; " : "", error->hint))
-        reason[sizeof reason - 1] = '\0';
+    char reason[sizeof night->reason];   // larger than message and hint together
+    int hint = (int)strlen(error->hint);
+    if (hint > 0 && error->hint[hint - 1] == '.')
+        hint--;   // the sentence goes on behind it
+    if (!text_print(reason, sizeof reason, "step '%s' failed: %s%s%.*s", step, error->message,
+                    hint > 0 ? "; " : "", hint, error->hint))
+        BUG("reason too long");
     bool inconsistent = error->kind == ERROR_INCONSISTENT;
     int code = error->kind == ERROR_CONFLICT ? error_exit_code(ERROR_BUSY) : error_exit_code(error->kind);
     night_end(night, inconsistent ? NIGHT_INCONSISTENT : NIGHT_FAILED, code, NULL, reason);
@@ -187,7 +190,7 @@ bool night_run(const Config *config, const NightOptions *options, Clock *clock, 
     if (done) {
         *ret_result = (NightResult){.exit_code = night->exit_code, .verdict = night->verdict};
         if (!text_copy(ret_result->sentence, sizeof ret_result->sentence, night->reason))
-            memcpy(ret_result->sentence, night->reason, sizeof night->reason);
+            BUG("sentence too long");
         night->verdict = NULL;
     }
     night_free(night);

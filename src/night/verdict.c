@@ -47,6 +47,8 @@ static Json *live_now(const Night *night)
         json_put_text(current, "version", NULL);
         json_put_text(current, "kind", NULL);
         json_put_text(current, "since", NULL);
+        if (ignored.kind != ERROR_NONE)
+            json_put_text(current, "problem", ignored.message);
         return current;
     }
     char since[CLOCK_TIME_SIZE];

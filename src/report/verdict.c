@@ -54,7 +54,8 @@ static void add_live(const Json *verdict, Text *out)
         render_stamp(member_text(current, "since", ""), since);
         text_add_format(&line, "%s (%s) since %s", version, member_text(current, "kind", "?"), since);
     } else {
-        text_add(&line, "nothing");
+        text_add(&line,
+                 member_text(current, "problem", NULL) ? "unknown: `current` cannot be read" : "nothing");
     }
     render_wrapped(out, "Live now:", LABEL, text_string(&line), 2);
     const char *good = member_text(verdict, "previous_good", NULL);
@@ -172,8 +173,9 @@ void report_verdict_sentence(const Json *verdict, Text *out)
     if (decided_by && !text_starts_with(reason, decided_by))
         text_add_format(&line, "%s: ", decided_by);
     text_add(&line, reason);
-    const char *live = member_text(json_get(verdict, "current"), "version", NULL);
-    text_add_format(&line, "; live: %s", live ? live : "nothing");
+    const Json *current = json_get(verdict, "current");
+    const char *unnamed = member_text(current, "problem", NULL) ? "unknown" : "nothing";
+    text_add_format(&line, "; live: %s", member_text(current, "version", unnamed));
     render_cut(out, text_string(&line), 600);
 }
 
