@@ -48,7 +48,8 @@
 //   device_bytes reserve budget_bytes: budget = floor(device x (1 - reserve)), checked
 //   physical_bytes [o]: what the device has; less than device.memory binds
 //   planned_peak_bytes measured_peak_bytes: peaks of all device memory of the run, context included
-//   context_bytes: driver and libraries (0 on cpu); unexplained_bytes: what no account explains (on cpu: of the process)
+//   context_bytes: driver and libraries (0 on cpu)
+//   unexplained_bytes: what no account explains (on cpu: of the process)
 //   process_peak_bytes [o]: peak resident host memory, shown only
 //   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], kind "device" | "pinned" | "host"
 //   live: { phase index[] bytes[] }, live device bytes at the same phase of steps over the whole run; at

@@ -57,13 +57,21 @@ static bool move_to_failed(Night *night, Error *error)
 }
 
 // The same version was sealed before with other bytes: evidence for `determinism`, judged again.
-static bool refuse_other_bytes(Night *night, const Error *conflict, Error *error)
+static bool refuse_other_bytes(Night *night, const char *releases, const Digest *sealed, Error *error)
 {
+    char there[FILE_PATH_SIZE], first[DIGEST_HEX_SIZE], again[DIGEST_HEX_SIZE];
+    Digest digest;
+    OWNED(Json, json_free) *manifest = NULL;
+    if (!file_join(there, releases, night->version, error) ||
+        !release_read_manifest(there, &manifest, &digest, error))
+        return false;
+    digest_hex(&digest, first);
+    digest_hex(sealed, again);
     Json *whole = night_section(night_section(night->evidence, "determinism"), "whole_run");
     Json *tensors = json_make_array(), *tensor = json_make_object();
     json_put_text(tensor, "name", "sealed release");
-    json_put_text(tensor, "first", "bytes in releases/");
-    json_put_text(tensor, "again", conflict->message);
+    json_put_text(tensor, "first", first);
+    json_put_text(tensor, "again", again);
     json_add(tensors, tensor);
     json_put(whole, "tensors", tensors);
     return night_step_judge(night, error) == STEP_GO_ON && move_to_failed(night, error);
@@ -82,7 +90,7 @@ static bool set_damaged_aside(Night *night, const char *releases, Error *error)
     return file_sync_directory(releases, error);
 }
 
-static bool publish(Night *night, const char *releases, Error *error)
+static bool publish(Night *night, const char *releases, const Digest *sealed, Error *error)
 {
     bool existed = false;
     Error failed = ERROR_INIT;
@@ -91,7 +99,7 @@ static bool publish(Night *night, const char *releases, Error *error)
         return true;
     }
     if (failed.kind == ERROR_CONFLICT)
-        return refuse_other_bytes(night, &failed, error);
+        return refuse_other_bytes(night, releases, sealed, error);
     bool is_live = night->has_head && strcmp(night->head.to, night->version) == 0;   // recovery's business
     if (failed.kind != ERROR_DATA || is_live) {
         *error = failed;
@@ -114,7 +122,7 @@ static bool build_release(Night *night, Error *error)
         return false;
     if (gate_exit_code(night->judgement) == 10)
         return move_to_failed(night, error);
-    return publish(night, releases, error);
+    return publish(night, releases, &digest, error);
 }
 
 // -- ship

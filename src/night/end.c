@@ -1,6 +1,7 @@
 // end - how a night ends, and the small things every step needs: files of the run, sections, times.
 #include "night_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const outcome_names[] = {"promoted", "passed",       "refused", "inconclusive",
@@ -66,4 +67,23 @@ bool night_slot_close(Night *night, bool judged, Error *error)
     json_put_text(slot, "ended", ended);
     json_put_integer(slot, "deadline_wall_ns", night->deadline_wall_ns);
     return registry_slot_write(night->registry, night->slot, slot, error);
+}
+
+// A revert or rollback record names no run: the promotion of that version does.
+bool night_live_run(const Night *night, char ret_run[static UUID_SIZE])
+{
+    PointerRecord *records = NULL;
+    size_t count = 0;
+    Error ignored = ERROR_INIT;
+    bool found = false;
+    if (!night->has_head || night->head.to_kind != RELEASE_MODEL ||
+        !registry_history(night->registry, &records, &count, &ignored))
+        return false;
+    for (size_t i = count; i > 0 && !found; i--) {
+        const PointerRecord *record = &records[i - 1];
+        found = record->kind == MOVE_PROMOTE && strcmp(record->to, night->head.to) == 0 &&
+                record->run[0] != '\0' && text_copy(ret_run, UUID_SIZE, record->run);
+    }
+    free(records);
+    return found;
 }

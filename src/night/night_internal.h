@@ -131,6 +131,8 @@ bool night_file(const Night *night, const char *name, char *ret_path, Error *err
 bool night_save(const Night *night, const char *name, const Json *value, Error *error);
 Json *night_section(Json *evidence, const char *name);   // existing object or a new one, borrowed
 void night_time(const Night *night, int64_t wall_ns, char ret_text[static CLOCK_TIME_SIZE]);
+bool night_live_run(const Night *night,
+                    char ret_run[static UUID_SIZE]);   // run that made the live release; false: none
 bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
 Json *night_verdict(Night *night);   // verdict.c

@@ -105,11 +105,9 @@ bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *
 // Seconds per step of the run that made what is live, when it had the same shape; 0 when there is none.
 static double measured_step_seconds(const Night *night)
 {
-    if (!night->has_head || night->head.run[0] == '\0')
-        return 0;
     Error ignored = ERROR_INIT;
-    char name[128], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "runs/%s/run.json", night->head.run) ||
+    char live[UUID_SIZE], name[128], path[FILE_PATH_SIZE];
+    if (!night_live_run(night, live) || !text_print(name, sizeof name, "runs/%s/run.json", live) ||
         !file_join(path, night->options->home, name, &ignored))
         return 0;
     OWNED(Json, json_free) *run = json_read_file(path, NIGHT_JSON_MAX, &ignored);

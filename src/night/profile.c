@@ -8,16 +8,14 @@
 // applicable).
 static Json *reference_profile(const Night *night)
 {
-    if (!night->has_head || night->head.to_kind != RELEASE_MODEL || night->head.run[0] == '\0')
+    Error missing = ERROR_INIT;
+    char run[UUID_SIZE], name[128], path[FILE_PATH_SIZE];
+    if (!night_live_run(night, run) || !text_print(name, sizeof name, "runs/%s/profile.json", run) ||
+        !file_join(path, night->options->home, name, &missing))
         return NULL;
-    Error ignored = ERROR_INIT;
-    char name[128], path[FILE_PATH_SIZE];
-    if (!text_print(name, sizeof name, "runs/%s/profile.json", night->head.run) ||
-        !file_join(path, night->options->home, name, &ignored))
-        return NULL;
-    Json *profile = json_read_file(path, NIGHT_JSON_MAX, &ignored);
+    Json *profile = json_read_file(path, NIGHT_JSON_MAX, &missing);
     if (profile == NULL)   // drift is then not measured, which does not pass
-        log_event(night->log, LOG_WARN, "input.reference", ignored.message);
+        log_event(night->log, LOG_WARN, "input.reference", missing.message);
     return profile;
 }
 

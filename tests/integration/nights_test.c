@@ -346,7 +346,7 @@ START_TEST(test_without_a_database_the_slot_waits_and_resumes_at_shipping)
     expect_live("baseline");
     support_run_done(&run);
     Json *before = read_home("last-verdict.json");
-    FEDGATE(&run, MODEL, "run");
+    FEDGATE(&run, MODEL ",model.night_start=1764550000", "run");   // three quarters of an hour later
     expect(&run, 0, "promoted", "");
     Json *after = read_home("last-verdict.json");
     ck_assert_str_eq(json_text_or(json_get(before, "run"), "a"),

@@ -86,8 +86,8 @@ static const Row resident_rows[] = {
      {0}},
 };
 
-#define TEN_STILL   "0,0,0,0,0,0,0,0,0,0,"
-#define BULK_COPIES                                                                                           \
+#define TEN_STILL "0,0,0,0,0,0,0,0,0,0,"
+#define BULK_COPIES                                                                                          \
     "[" TEN_STILL TEN_STILL TEN_STILL TEN_STILL "600000,600000,600000,0,0,0,0,0,0,0," TEN_STILL TEN_STILL    \
     "0,0,0,0,0,0,0,0,0,0]"
 static const Row overlap_rows[] = {
@@ -211,7 +211,12 @@ static const Row overlap_rows[] = {
      FAILS,
      "share of the steps with copies that hide them is 0.00 %, must be at least 95.00 %",
      {"overlap.floor=0.5", NULL}},
-    {"starved at the limit", "overlap", {{"timeline.steps.starved_ns", "@80:50000"}, {"timeline.steps.busy_ns", "@80:910000"}}, PASS, "", {0}},
+    {"starved at the limit",
+     "overlap",
+     {{"timeline.steps.starved_ns", "@80:50000"}, {"timeline.steps.busy_ns", "@80:910000"}},
+     PASS,
+     "",
+     {0}},
     {"pageable by bytes",
      "overlap",
      {{"timeline.steps.pageable_bytes", "@80:340"}},

@@ -7,22 +7,23 @@
     PAIR("prior", "0.5", "0.41", "0.01", "0.39355146373", "0.42644853627")                                   \
     "," PAIR("linear", "0.9", "0.01", "0.002", "0.006710292747", "0.013289707253")
 #define WORSE_LIVE(b, difference, lower) "[" GOOD_PAIRS "," PAIR("live", b, difference, "0", lower, lower) "]"
-#define SLICE(rows, positives, difference, upper) SLICE_OF("cook", rows, positives, difference, "\"nan\"", upper)
+#define SLICE(rows, positives, difference, upper)                                                            \
+    SLICE_OF("cook", rows, positives, difference, "\"nan\"", upper)
 #define SLICE_OF(value, rows, positives, difference, lower, upper)                                           \
-    "{\"column\":\"job\",\"value\":\"" value "\",\"rows\":" rows ",\"positives\":" positives                      \
+    "{\"column\":\"job\",\"value\":\"" value "\",\"rows\":" rows ",\"positives\":" positives                 \
     ",\"candidate\":0.8,\"reference\":0.9,\"reference_name\":\"linear\",\"difference\":" difference          \
     ",\"lower\":" lower ",\"upper\":" upper "}"
 #define RMSE_PAIR(against, b, difference, lower)                                                             \
     "{\"against\":\"" against "\",\"value_a\":99,\"value_b\":" b ",\"difference\":" difference               \
-    ",\"standard_error\":0,\"lower\":" lower                                                                 \
-    ",\"upper\":" lower ",\"rows\":1000,\"identical\":false,\"constant\":false}"
+    ",\"standard_error\":0,\"lower\":" lower ",\"upper\":" lower                                             \
+    ",\"rows\":1000,\"identical\":false,\"constant\":false}"
 #define LIVE_RELEASE                                                                                         \
     {                                                                                                        \
         "quality.live_kind", "\"release\""                                                                   \
     }
 #define SHOWN_LIVE(auc)                                                                                      \
     {                                                                                                        \
-        "quality.models.live", "{\"version\":\"m-1\",\"auc\":" auc ",\"utility\":0.1}"                         \
+        "quality.models.live", "{\"version\":\"m-1\",\"auc\":" auc ",\"utility\":0.1}"                       \
     }
 
 static const Row quality_rows[] = {
@@ -98,13 +99,19 @@ static const Row quality_rows[] = {
      {0}},
     {"a value that the metric cannot have",
      "quality",
-     {{"quality.pairs.1.value_b", "-0.1"}, {"quality.pairs.1.difference", "1.01"},
+     {{"quality.pairs.1.value_b", "-0.1"},
+      {"quality.pairs.1.difference", "1.01"},
       {"quality.pairs.1.standard_error", "0"}},
      ERR,
      "does not add up",
      {0}},
     {"an upper bound that does not follow", "quality", {{"quality.pairs.1.upper", "9"}}, ERR, "add up", {0}},
-    {"an upper bound that is not a number", "quality", {{"quality.pairs.1.upper", "\"nan\""}}, FAILS, "", {0}},
+    {"an upper bound that is not a number",
+     "quality",
+     {{"quality.pairs.1.upper", "\"nan\""}},
+     FAILS,
+     "",
+     {0}},
     {"an error that is not a number",
      "quality",
      {{"quality.pairs.1.standard_error", "\"nan\""}},
@@ -154,7 +161,8 @@ static const Row quality_rows[] = {
      {"quality.margin=0.02", NULL}},
     {"not certain",
      "quality",
-     {{"quality.pairs.1.standard_error", "0.01"}, {"quality.pairs.1.lower", "-0.006448536269514722"},
+     {{"quality.pairs.1.standard_error", "0.01"},
+      {"quality.pairs.1.lower", "-0.006448536269514722"},
       {"quality.pairs.1.upper", "0.026448536269514722"}},
      FAILS,
      "lower 95 % bound -0.006449 must be above 0",
@@ -321,8 +329,7 @@ static const Row quality_rows[] = {
     {"a relative metric, lower is better",
      "quality",
      {{"task", "\"regression\""},
-      {"quality.models",
-       "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}}"},
+      {"quality.models", "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}}"},
       {"quality.metric", "\"rmse\""},
       {"quality.pairs",
        "[" RMSE_PAIR("prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "110", "0.1", "0.1") "]"}},
@@ -335,16 +342,16 @@ static const Row quality_rows[] = {
       {"quality",
        "{\"metric\":\"rmse\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{\"candidate\":{\"rmse\":99},"
        "\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}},\"pairs\":[" RMSE_PAIR(
-           "prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "110", "0.1", "0.1") "],\"slices\":[" SLICE(
-           "1000", "0", "-0.1", "-0.06") "]}"}},
+           "prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "110", "0.1",
+                                                           "0.1") "],\"slices\":[" SLICE("1000", "0", "-0.1",
+                                                                                         "-0.06") "]}"}},
      FAILS,
      "slice job",
      {0}},
     {"a relative metric that got worse",
      "quality",
      {{"task", "\"regression\""},
-      {"quality.models",
-       "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":90}}"},
+      {"quality.models", "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":90}}"},
       {"quality.metric", "\"rmse\""},
       {"quality.pairs",
        "[" RMSE_PAIR("prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "90", "-0.1", "-0.1") "]"}},
@@ -353,7 +360,8 @@ static const Row quality_rows[] = {
      {0}},
     {"slices that hold",
      "quality",
-     {{"quality.slices", "[" SLICE("980", "90", "0.01", "0.05") "," SLICE_OF("baker", "20", "9", "-0.9", "-1", "-0.8") "]"}},
+     {{"quality.slices",
+       "[" SLICE("980", "90", "0.01", "0.05") "," SLICE_OF("baker", "20", "9", "-0.9", "-1", "-0.8") "]"}},
      PASS,
      "1 slices hold, 1 too small to judge",
      {"quality.slices=job", "data.categorical=job"}},
@@ -383,9 +391,8 @@ static const Row quality_rows[] = {
      {0}},
     {"a slice of one class cannot be ranked",
      "quality",
-     {{"quality.slices",
-       "[" SLICE("300", "1", "\"nan\"", "\"nan\"") "," SLICE_OF("baker", "700", "699", "\"nan\"",
-                                                              "\"nan\"", "\"nan\"") "]"}},
+     {{"quality.slices", "[" SLICE("300", "1", "\"nan\"", "\"nan\"") "," SLICE_OF(
+                             "baker", "700", "699", "\"nan\"", "\"nan\"", "\"nan\"") "]"}},
      PASS,
      "2 too small",
      {0}},
@@ -437,7 +444,12 @@ static const Row quality_rows[] = {
      ERR,
      "1001 of 1000 rows",
      {0}},
-    {"a slice of negative rows", "quality", {{"quality.slices", "[" SLICE("-1", "9", "0", "0") "]"}}, ERR, "is -1", {0}},
+    {"a slice of negative rows",
+     "quality",
+     {{"quality.slices", "[" SLICE("-1", "9", "0", "0") "]"}},
+     ERR,
+     "is -1",
+     {0}},
     {"declared slices not evaluated",
      "quality",
      {{"quality.slices", NULL}},
