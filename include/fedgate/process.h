@@ -57,7 +57,7 @@ int64_t process_resident_bytes(void);       // VmRSS
 int process_open_files(void);               // entries of /proc/self/fd; -1 unknown
 int process_threads(void);
 
-// True: the calling thread becomes a batch job (SCHED_BATCH), preempting nobody when it wakes. False: as usual.
+// True: this thread becomes a batch job (SCHED_BATCH) and preempts nobody when it wakes. False: as before.
 // For threads beside a measurement. Ignored where the system refuses.
 void process_yield_to_others(bool yield);
 
