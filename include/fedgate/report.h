@@ -30,8 +30,10 @@ Json *report_history_json(const PointerRecord *records, size_t count);
 // -- `status`: 0 OK promoted or passed; 1 WARNING refused, inconclusive, hold; 2 CRITICAL reverted, failed,
 // inconsistent, or no verdict newer than max_age; 3 UNKNOWN: a verdict that cannot be read. One line with
 // newline.
-int report_status(const Json *verdict_or_null, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns,
-                  Text *out);
+// moved: what changed the pointer since that verdict ("rollback #5 by root"), NULL when nothing did; never OK
+// then.
+int report_status(const Json *verdict_or_null, const HoldState *hold, const char *moved_or_null,
+                  int64_t now_wall_ns, int64_t max_age_ns, Text *out);
 
 // -- failure modes of the check table
 void report_failures_text(Text *out);       // `config failures`

@@ -35,6 +35,27 @@ Registry *call_registry(const Invocation *call, Error *error)
     return registry_open(home, clock_real(), error);
 }
 
+bool call_refresh_live(const Registry *registry, Json *verdict, Text *moved, Error *error)
+{
+    PointerRecord record;
+    bool any;
+    if (!registry_current(registry, &any, &record, error))
+        return false;
+    const char *then = json_text_or(json_find(verdict, "current.version"), "");
+    if (!any || text_equal(then, record.to))
+        return true;
+    char since[CLOCK_TIME_SIZE];
+    clock_format(record.wall_ns, "", since);
+    Json *current = json_make_object();
+    json_put_text(current, "version", record.to);
+    json_put_text(current, "kind", release_kind_name(record.to_kind));
+    json_put_text(current, "since", since);
+    json_put(verdict, "current", current);
+    text_add_format(moved, "%s #%lld by %s: %s", registry_move_name(record.kind), (long long)record.seq,
+                    record.actor, record.reason);
+    return true;
+}
+
 static bool holds_migrations(const char *directory)
 {
     FileList list = {0};
@@ -84,8 +105,10 @@ bool share_migrations(char *ret_directory, Error *error)
 
 bool parse_duration(const char *text, int64_t *ret_ns, Error *error)
 {
-    static const struct { const char *suffix; double seconds; } units[] = {
-        {"ms", 0.001}, {"min", 60}, {"s", 1}, {"h", 3600}, {"d", 86400}};
+    static const struct {
+        const char *suffix;
+        double seconds;
+    } units[] = {{"ms", 0.001}, {"min", 60}, {"s", 1}, {"h", 3600}, {"d", 86400}};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         char number[32];
         double value;

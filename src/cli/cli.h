@@ -61,6 +61,8 @@ WARN_UNUSED bool call_home(const Invocation *call, const char **ret_home, Error 
 // --config, else <home>/fedgate.yaml when there is one, else defaults; then environment and --set.
 WARN_UNUSED Config *call_config(const Invocation *call, Error *error);
 WARN_UNUSED Registry *call_registry(const Invocation *call, Error *error);
+// Puts what is live now into the verdict's `current`; a move since that verdict is described in `moved`.
+WARN_UNUSED bool call_refresh_live(const Registry *registry, Json *verdict, Text *moved, Error *error);
 // The owner's account for hold, unhold and rollback (owner.c). ERROR_DENIED when the caller is not it.
 WARN_UNUSED bool call_owner(const Invocation *call, const Registry *registry, const char *action,
                             char ret_owner[static 64], Error *error);

@@ -16,7 +16,12 @@ static bool look(const Invocation *call, int64_t max_age_ns, Text *line, int *re
     OWNED(Json, json_free) *verdict = NULL;
     if (file_exists(path) && !(verdict = json_read_file(path, VERDICT_BYTES, error)))
         return false;
-    *ret_status = report_status(verdict, &hold, clock_wall_ns(clock_real()), max_age_ns, line);
+    SCOPED_TEXT moved;
+    text_init(&moved, 1024);
+    if (verdict && !call_refresh_live(registry, verdict, &moved, error))
+        return false;
+    *ret_status = report_status(verdict, &hold, moved.length > 0 ? text_string(&moved) : NULL,
+                                clock_wall_ns(clock_real()), max_age_ns, line);
     return true;
 }
 

@@ -75,8 +75,12 @@ bool cmd_verdict(const Invocation *call, int *ret_exit, Error *error)
         output_json(verdict);
         return true;
     }
-    SCOPED_TEXT text;
+    SCOPED_TEXT text, moved;
     text_init(&text, 1u << 20);
+    text_init(&moved, 1024);
+    if (!call_refresh_live(registry, verdict, &moved,
+                           error))   // a person reads this to know what is live now
+        return false;
     report_verdict_text(verdict, &text);
     output_text(&text);
     return true;

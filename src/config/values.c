@@ -267,14 +267,31 @@ const char *config_type_name(OptionType type)
     return types[type].name;
 }
 
-// Scalar for a list: items between commas, blanks round them dropped. Nothing at all is the empty list.
+// Blanks round a text, and then one pair of `open` and `close`, taken off in place.
+static char *unwrap(char *text, char open, char close)
+{
+    text += strspn(text, " ");
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == ' ')
+        text[--length] = '\0';
+    if (length < 2 || text[0] != open || text[length - 1] != close)
+        return text;
+    text[length - 1] = '\0';
+    return text + 1;
+}
+
+// Scalar for a list: items between commas, the whole in brackets or not, items in double quotes or not, as
+// `config show` prints them. Nothing at all is the empty list.
 static bool split_list(Config *config, const Given *given, const char ***ret_items, size_t *ret_count)
 {
     char *copy = arena_copy_string(config->memory, given->text);
+    if (!copy)
+        return false;
+    copy = unwrap(copy, '[', ']');
     size_t count = 1;
-    for (const char *c = given->text; *c; c++)
+    for (const char *c = copy; *c; c++)
         count += *c == ',';
-    const char **items = copy ? arena_take_array(config->memory, count, sizeof *items) : NULL;
+    const char **items = arena_take_array(config->memory, count, sizeof *items);
     if (!items)
         return false;
     *ret_items = items;
@@ -282,12 +299,8 @@ static bool split_list(Config *config, const Given *given, const char ***ret_ite
     for (size_t i = 0; i < count; i++) {
         char *next = copy + strcspn(copy, ",");
         bool last = *next == '\0';
-        copy += strspn(copy, " ");
-        char *end = next;
-        while (end > copy && end[-1] == ' ')
-            end--;
-        *end = '\0';
-        items[i] = copy;
+        *next = '\0';
+        items[i] = unwrap(copy, '"', '"');
         copy = last ? next : next + 1;
     }
     return true;

@@ -101,10 +101,12 @@ Json *report_history_json(const PointerRecord *records, size_t count)
 enum { STATUS_OK, STATUS_WARNING, STATUS_CRITICAL, STATUS_UNKNOWN };
 static const char *const status_words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
-static const struct { const char *outcome; int status; } status_rows[] = {
-    {"promoted", STATUS_OK},         {"passed", STATUS_OK},
-    {"refused", STATUS_WARNING},     {"inconclusive", STATUS_WARNING},
-    {"reverted", STATUS_CRITICAL},   {"inconsistent", STATUS_CRITICAL},
+static const struct {
+    const char *outcome;
+    int status;
+} status_rows[] = {
+    {"promoted", STATUS_OK},          {"passed", STATUS_OK},         {"refused", STATUS_WARNING},
+    {"inconclusive", STATUS_WARNING}, {"reverted", STATUS_CRITICAL}, {"inconsistent", STATUS_CRITICAL},
     {"failed", STATUS_CRITICAL},
 };
 
@@ -125,8 +127,8 @@ static void add_age(int64_t age_ns, Text *out)
         text_add_format(out, "%lld h", (long long)(minutes / 60));
 }
 
-int report_status(const Json *verdict, const HoldState *hold, int64_t now_wall_ns, int64_t max_age_ns,
-                  Text *out)
+int report_status(const Json *verdict, const HoldState *hold, const char *moved, int64_t now_wall_ns,
+                  int64_t max_age_ns, Text *out)
 {
     // A clock set back by minutes is a fact of life; a verdict from further ahead says that one of the two is
     // wrong.
@@ -151,6 +153,10 @@ int report_status(const Json *verdict, const HoldState *hold, int64_t now_wall_n
         if (hold && hold->held && status == STATUS_OK) {
             status = STATUS_WARNING;
             text_add_format(&line, "on hold by %s (%s); ", hold->who, hold->reason);
+        }
+        if (moved) {
+            status = status == STATUS_OK ? STATUS_WARNING : status;
+            text_add_format(&line, "moved since the last verdict: %s; ", moved);
         }
         if (age_ns > max_age_ns) {
             status = STATUS_CRITICAL;

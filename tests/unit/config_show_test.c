@@ -197,6 +197,21 @@ START_TEST(help_says_type_default_range_and_unit)
 }
 END_TEST
 
+START_TEST(a_list_is_taken_as_it_is_shown)
+{
+    static const char *const forms[] = {"data.numeric=a, b c", "data.numeric=[a, b c]",
+                                        "data.numeric= [ \"a\" , \"b c\" ] "};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        Error error = ERROR_INIT;
+        OWNED(Config, config_free) *config = config_load(NULL, &forms[i], 1, NULL, &error);
+        ck_assert_msg(config != NULL, "%s", error.message);
+        ck_assert_uint_eq(config_list_count(config, "data.numeric"), 2);
+        ck_assert_str_eq(config_list_text(config, "data.numeric", 0), "a");
+        ck_assert_str_eq(config_list_text(config, "data.numeric", 1), "b c");
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("config shown");
@@ -208,6 +223,7 @@ static Suite *suite(void)
     tcase_add_test(tests, a_dump_reads_back_to_the_same_values);
     tcase_add_test(tests, the_table_is_sound);
     tcase_add_test(tests, help_says_type_default_range_and_unit);
+    tcase_add_test(tests, a_list_is_taken_as_it_is_shown);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -50,7 +50,8 @@ START_TEST(status_follows_outcome_age_and_hold)
         make_verdict(status_rows[_i].outcome, now_ns - status_rows[_i].age_hours * hour_ns);
     SCOPED_TEXT line;
     text_init(&line, 8192);
-    ck_assert_int_eq(report_status(verdict, &hold, now_ns, 26 * hour_ns, &line), status_rows[_i].status);
+    ck_assert_int_eq(report_status(verdict, &hold, NULL, now_ns, 26 * hour_ns, &line),
+                     status_rows[_i].status);
     ck_assert_msg(text_starts_with(text_string(&line), status_rows[_i].words), "%s", text_string(&line));
     ck_assert_ptr_eq(strchr(text_string(&line), '\n'), text_string(&line) + line.length - 1);
 }
@@ -60,11 +61,21 @@ START_TEST(no_verdict_is_critical_and_an_unreadable_one_unknown)
 {
     SCOPED_TEXT line;
     text_init(&line, 8192);
-    ck_assert_int_eq(report_status(NULL, NULL, now_ns, hour_ns, &line), 2);
+    ck_assert_int_eq(report_status(NULL, NULL, NULL, now_ns, hour_ns, &line), 2);
     OWNED(Json, json_free) *verdict = make_verdict("promoted", now_ns);
     json_put_text(verdict, "ended", "yesterday");
     text_clear(&line);
-    ck_assert_int_eq(report_status(verdict, NULL, now_ns, hour_ns, &line), 3);
+    ck_assert_int_eq(report_status(verdict, NULL, NULL, now_ns, hour_ns, &line), 3);
+}
+END_TEST
+
+START_TEST(a_pointer_moved_since_a_good_verdict_is_never_ok)
+{
+    SCOPED_TEXT line;
+    text_init(&line, 8192);
+    OWNED(Json, json_free) *verdict = make_verdict("promoted", now_ns);
+    ck_assert_int_eq(report_status(verdict, NULL, "rollback #3 by root: bad", now_ns, hour_ns, &line), 1);
+    ck_assert_ptr_nonnull(strstr(text_string(&line), "moved since the last verdict: rollback #3"));
 }
 END_TEST
 
@@ -189,6 +200,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("live");
     tcase_add_loop_test(t, status_follows_outcome_age_and_hold, 0, STATUS_ROWS);
     tcase_add_test(t, no_verdict_is_critical_and_an_unreadable_one_unknown);
+    tcase_add_test(t, a_pointer_moved_since_a_good_verdict_is_never_ok);
     tcase_add_test(t, current_names_version_kind_time_and_hold);
     tcase_add_test(t, nothing_live_is_said_and_is_null_in_json);
     tcase_add_test(t, history_shows_the_newest_first);
