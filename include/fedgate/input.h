@@ -101,6 +101,7 @@ typedef struct FeedBatch {
     const float *target;   // device memory [rows]: class index, or (raw - mean) / deviation
     const uint64_t *row_id;   // host memory [rows], valid until feed_release
     int slot;
+    int64_t handed_ns;   // the copy was there and handing over began; 0 on a simulated clock
 } FeedBatch;
 typedef struct Feed Feed;
 WARN_UNUSED Feed *feed_open(const FeedSpec *spec, Error *error);

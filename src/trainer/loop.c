@@ -81,13 +81,9 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     int got = feed_next(loop->feed, &loop->batch, &times->wait_ns, &times->exposed_ns, error);
     if (got <= 0)
         return got;
-    begin = now_ns(loop);
-    times->exposed_ns =
-        begin - wall_begin -
-        times->wait_ns;   // the rest of the call: until the copy was there and the batch handed over
     trace_step(trainer, step);
     clerk_post(&loop->clerk, &loop->batch);
-    times->rest_ns[REST_HAND_OVER] = now_ns(loop) - begin;
+    times->rest_ns[REST_HAND_OVER] = now_ns(loop) - loop->batch.handed_ns;   // from inside feed_next
     clock_sleep_ns(trainer->spec.clock, (int64_t)fault_value("closure.unnamed_ns", 0));
     Interval compute = {.begin = now_ns(loop)};
     bool good =
