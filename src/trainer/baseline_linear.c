@@ -202,10 +202,10 @@ static bool newton(Context *c, double *weights, Error *error)
             !descend(c, weights, gradient, step, trial, trial_gradient, &value))
             break;
     }
-    double left = largest(gradient, n);
+    double left = largest(gradient, n), limit = 1000 * tolerance;   // rounding may end the line search early
     free(block);
-    return left <= 1000 * tolerance ||
-           FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, tolerance);
+    return left <= limit ||
+           FAIL(error, ERROR_DATA, 0, "fit has not converged: gradient %g, limit %g", left, limit);
 }
 
 bool linear_fit(Baseline *baseline, const Table *table, double ridge, Error *error)

@@ -12,7 +12,8 @@
 enum { DUTY_NONE, DUTY_POSTED, DUTY_TAKEN };
 static const int64_t interval_ns = 40000, longest_ns = 20000000;
 
-static bool take_duty(Clerk *clerk)
+// ret_step is the batch's: once the duty is done, `before` belongs to whoever takes the next one.
+static bool take_duty(Clerk *clerk, int64_t *ret_step)
 {
     int posted = DUTY_POSTED;
     if (!atomic_compare_exchange_strong(&clerk->duty, &posted, DUTY_TAKEN))
@@ -22,6 +23,7 @@ static bool take_duty(Clerk *clerk)
         feed_release(clerk->feed, &clerk->before);
     clerk->before = clerk->batch;
     clerk->releases = true;
+    *ret_step = clerk->before.step;
     atomic_store(&clerk->duty, DUTY_NONE);
     return true;
 }
@@ -32,9 +34,9 @@ static void *look(void *context)
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);   // ns; the default of 50 us would double the interval
     int64_t last_ns = clock_monotonic_ns(clock_real()), last_step = -1;
     while (!atomic_load(&clerk->closing)) {
-        int64_t sleep_ns = interval_ns;
-        if (take_duty(clerk)) {
-            int64_t now_ns = clock_monotonic_ns(clock_real()), step = clerk->before.step;
+        int64_t sleep_ns = interval_ns, step;
+        if (take_duty(clerk, &step)) {
+            int64_t now_ns = clock_monotonic_ns(clock_real());
             int64_t half_ns = (now_ns - last_ns) / (step > last_step ? step - last_step : 1) / 2;
             last_ns = now_ns;
             last_step = step;
@@ -70,7 +72,8 @@ void clerk_post(Clerk *clerk, const FeedBatch *batch)
 
 void clerk_settle(Clerk *clerk)
 {
-    take_duty(clerk);
+    int64_t ignored;
+    take_duty(clerk, &ignored);
     while (atomic_load(&clerk->duty) == DUTY_TAKEN)
         clock_sleep_ns(clock_real(), 1000);
 }

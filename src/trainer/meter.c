@@ -174,16 +174,17 @@ static bool put_timeline(const Meter *meter, Json *evidence, Error *error)
     json_put_text(timeline, "source", "cpu staging thread");
     json_put_bool(timeline, "resident", false);
     json_put_bool(timeline, "step_marks", true);
-    put_series(arrays, "index", &steps->index, sizeof *steps, count);
-    put_series(arrays, "length_ns", &steps->length_ns, sizeof *steps, count);
-    put_series(arrays, "copy_ns", &steps->copy_ns, sizeof *steps, count);
-    put_series(arrays, "hidden_ns", &steps->hidden_ns, sizeof *steps, count);
-    put_series(arrays, "kernel_ns", &steps->kernel_ns, sizeof *steps, count);
-    put_series(arrays, "busy_ns", &steps->busy_ns, sizeof *steps, count);
-    put_series(arrays, "wait_ns", &steps->wait_ns, sizeof *steps, count);
-    put_series(arrays, "starved_ns", &steps->starved_ns, sizeof *steps, count);
-    put_series(arrays, "h2d_bytes", &steps->h2d_bytes, sizeof *steps, count);
-    put_series(arrays, "pageable_bytes", &steps->pageable_bytes, sizeof *steps, count);
+    const StepOverlap none = {0}, *first = steps ? steps : &none;   // no step was recorded: empty series
+    put_series(arrays, "index", &first->index, sizeof *first, count);
+    put_series(arrays, "length_ns", &first->length_ns, sizeof *first, count);
+    put_series(arrays, "copy_ns", &first->copy_ns, sizeof *first, count);
+    put_series(arrays, "hidden_ns", &first->hidden_ns, sizeof *first, count);
+    put_series(arrays, "kernel_ns", &first->kernel_ns, sizeof *first, count);
+    put_series(arrays, "busy_ns", &first->busy_ns, sizeof *first, count);
+    put_series(arrays, "wait_ns", &first->wait_ns, sizeof *first, count);
+    put_series(arrays, "starved_ns", &first->starved_ns, sizeof *first, count);
+    put_series(arrays, "h2d_bytes", &first->h2d_bytes, sizeof *first, count);
+    put_series(arrays, "pageable_bytes", &first->pageable_bytes, sizeof *first, count);
     free(steps);
     json_put(timeline, "steps", arrays);
     json_put_integer(trusted, "dropped", trust.dropped);
