@@ -21,6 +21,8 @@ WARN_UNUSED Model *model_load(const char *directory, Error *error);
 void model_free(Model *model);
 OWNED_RELEASE(Model, model_free)
 void model_digest(const Model *model, Digest *ret_digest);
+const char *model_task(const Model *model);   // "binary", "multiclass", "regression"
+int64_t model_outputs(const Model *model);   // scores per row
 // Scores of a table: probability (binary), class probabilities [rows x k], or the value in target units.
 // ret_score [rows x max(1,k)].
 WARN_UNUSED bool model_predict(const Model *model, Device *device, Ledger *ledger, const Table *table,

@@ -1,34 +1,14 @@
 // evaluate - step 8: the candidate, the rule, the statistical baseline and what is live, on the same test
 // rows.
 //
-// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality,
-// prediction, latency.
-#include "night_internal.h"
+// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality;
+// prediction and latency are in evaluate_beside.c.
+#include "evaluate_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_CANDIDATE, MODEL_PRIOR, MODEL_RULE, MODEL_LINEAR, MODEL_LIVE, MODEL_COUNT };
 static const char *const model_names[MODEL_COUNT] = {"candidate", "prior", "rule", "linear", "live"};
-
-typedef struct Scores {
-    bool present;
-    double *test, *validation;   // [rows x width]
-    double utility;
-    char version[VERSION_SIZE];
-} Scores;
-
-typedef struct Evaluation {
-    Child *child;
-    Night *night;
-    Metric metric;
-    bool binary, regression;
-    int width;   // scores per row
-    Table test, validation;   // in the candidate's maps
-    Scores models[MODEL_COUNT];
-    const char *live_kind;
-} Evaluation;
 
 static double *new_scores(const Evaluation *e, size_t rows)
 {
@@ -85,6 +65,11 @@ static bool score_live_model(Evaluation *e, const char *directory, Error *error)
     double mean = 0, deviation = 1;
     if (model == NULL)
         return false;
+    if (!text_equal(model_task(model), config_text(e->night->config, "task")) ||
+        model_outputs(model) != e->width)   // its scores would have another meaning, and another size
+        return FAIL(error, ERROR_DATA, 0, "it does %s with %lld outputs, the candidate %s with %d",
+                    model_task(model), (long long)model_outputs(model), config_text(e->night->config, "task"),
+                    e->width);
     maps_target(maps, &mean, &deviation);
     Scores *scores = &e->models[MODEL_LIVE];
     bool done =
@@ -109,9 +94,11 @@ static bool score_live(Evaluation *e, Json *invalid, Error *error)
                                                              : "release";
     if (strcmp(e->live_kind, "release") != 0)
         return true;
-    char directory[FILE_PATH_SIZE];
+    char name[2 * VERSION_SIZE], directory[FILE_PATH_SIZE];
     Error failed = ERROR_INIT;
-    if (!registry_current_path(night->registry, directory, error) ||
+    // By its name: `current` may have moved since the night began.
+    if (!text_print(name, sizeof name, "releases/%s", night->head.to) ||
+        !file_join(directory, night->options->home, name, error) ||
         !text_copy(e->models[MODEL_LIVE].version, sizeof e->models[MODEL_LIVE].version, night->head.to))
         return false;
     if (score_live_model(e, directory, &failed))
@@ -129,7 +116,7 @@ static Predictions predictions(const Evaluation *e, const double *score, size_t 
     return (Predictions){.score = score, .rows = rows, .classes = e->width};
 }
 
-static double threshold_of(const Evaluation *e, const Scores *scores)
+double evaluate_threshold(const Evaluation *e, const Scores *scores)
 {
     double declared = config_real(e->night->config, "quality.threshold");
     if (declared >= 0)
@@ -154,9 +141,10 @@ static void put_model(Evaluation *e, Json *models, int which)
             json_put_number(entry, stats_metrics[m].name, stats_metric((Metric)m, p, e->test.target, NULL));
     }
     if (e->binary) {
-        scores->utility = stats_utility(scores->test, e->test.target, e->test.rows, threshold_of(e, scores),
-                                        config_real(e->night->config, "quality.benefit_tp"),
-                                        config_real(e->night->config, "quality.cost_fp"));
+        scores->utility =
+            stats_utility(scores->test, e->test.target, e->test.rows, evaluate_threshold(e, scores),
+                          config_real(e->night->config, "quality.benefit_tp"),
+                          config_real(e->night->config, "quality.cost_fp"));
         json_put_number(entry, "utility", scores->utility);
     }
     json_put(models, model_names[which], entry);
@@ -255,95 +243,6 @@ static bool put_slices(Evaluation *e, Json *slices, Error *error)
     return true;
 }
 
-// -- what people want to see beside the decision
-
-static void put_calibration(Evaluation *e, Json *quality)
-{
-    const Scores *candidate = &e->models[MODEL_CANDIDATE];
-    Calibration calibration;
-    stats_calibration(candidate->test, e->test.target, e->test.rows, &calibration);
-    Json *json = json_make_object(), *bins = json_make_array();
-    json_put_number(json, "ece", calibration.ece);
-    for (int b = 0; b < CALIBRATION_BINS; b++) {
-        Json *bin = json_make_object();
-        json_put_number(bin, "mean_score", calibration.mean_score[b]);
-        json_put_number(bin, "positive_rate", calibration.positive_rate[b]);
-        json_put_integer(bin, "rows", (int64_t)calibration.rows[b]);
-        json_add(bins, bin);
-    }
-    json_put(json, "bins", bins);
-    json_put(quality, "calibration", json);
-    json_put_number(quality, "threshold", threshold_of(e, candidate));
-}
-
-enum { PREDICTION_BINS = 10 };
-
-// Distribution of the candidate's scores on test rows: ten equal bins of [0, 1], or of the range for
-// regression.
-static void put_distribution(Evaluation *e)
-{
-    const double *score = e->models[MODEL_CANDIDATE].test;
-    double low = 0, high = 1;
-    if (e->regression) {
-        low = high = score[0];
-        for (size_t i = 0; i < e->test.rows; i++) {
-            low = fmin(low, score[i]);
-            high = fmax(high, score[i]);
-        }
-    }
-    int64_t rows[PREDICTION_BINS] = {0}, positives[PREDICTION_BINS] = {0};
-    for (size_t i = 0; i < e->test.rows; i++) {
-        double position =
-            high > low ? (score[i * (size_t)e->width] - low) / (high - low) * PREDICTION_BINS : 0;
-        int bin = position >= PREDICTION_BINS ? PREDICTION_BINS - 1 : position > 0 ? (int)position : 0;
-        rows[bin]++;
-        positives[bin] += e->test.target[i] == 1.0;
-    }
-    Json *bins = json_make_array();
-    for (int b = 0; b < PREDICTION_BINS; b++) {
-        Json *bin = json_make_object();
-        json_put_text(bin, "model", "candidate");
-        json_put_integer(bin, "bin", b);
-        json_put_number(bin, "low", low + (high - low) * b / PREDICTION_BINS);
-        json_put_number(bin, "high", low + (high - low) * (b + 1) / PREDICTION_BINS);
-        json_put_integer(bin, "rows", rows[b]);
-        json_put_integer(bin, "positives", positives[b]);
-        json_add(bins, bin);
-    }
-    json_put(night_section(e->child->evidence, "prediction"), "bins", bins);
-}
-
-// Scoring one row at a time, as a service would.
-static bool put_latency(Evaluation *e, Error *error)
-{
-    enum { CALLS = 200 };
-    double ns[CALLS], score[256], mean = 0, deviation = 1;
-    size_t calls = e->test.rows < CALLS ? e->test.rows : CALLS;
-    maps_target(e->night->maps, &mean, &deviation);
-    if (e->width > 256)
-        return true;
-    for (size_t i = 0; i < calls; i++) {
-        Table row = {.rows = 1,
-                     .numeric = e->test.numeric,
-                     .categorical = e->test.categorical,
-                     .x = e->test.x + i * e->test.numeric,
-                     .codes = e->test.codes + i * e->test.categorical,
-                     .target = e->test.target + i,
-                     .row_id = e->test.row_id + i};
-        int64_t begun = clock_monotonic_ns(e->night->clock);
-        if (!model_predict(e->child->model, e->child->device, e->night->ledger, &row, mean, deviation, score,
-                           error))
-            return false;
-        ns[i] = (double)(clock_monotonic_ns(e->night->clock) - begun);
-    }
-    Json *latency = night_section(e->child->evidence, "latency");
-    json_put_integer(latency, "calls", (int64_t)calls);
-    json_put_integer(latency, "rows_per_call", 1);
-    json_put_number(latency, "p50_ns", stats_quantile(ns, calls, 0.5));
-    json_put_number(latency, "p99_ns", stats_quantile(ns, calls, 0.99));
-    return true;
-}
-
 static bool evaluate(Evaluation *e, Error *error)
 {
     Night *night = e->night;
@@ -384,9 +283,9 @@ static bool evaluate(Evaluation *e, Error *error)
             put_pair(e, pairs, m);
     }
     if (e->binary)
-        put_calibration(e, quality);
-    put_distribution(e);
-    return put_slices(e, slices, error) && put_latency(e, error);
+        evaluate_put_calibration(e, quality);
+    evaluate_put_distribution(e);
+    return put_slices(e, slices, error) && evaluate_put_latency(e, error);
 }
 
 bool child_evaluate(Child *child, Error *error)

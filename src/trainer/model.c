@@ -184,6 +184,16 @@ void model_digest(const Model *model, Digest *ret_digest)
     hash_end(hash, ret_digest);
 }
 
+const char *model_task(const Model *model)
+{
+    return loss_kind_name(model->kind);
+}
+
+int64_t model_outputs(const Model *model)
+{
+    return model->shape.outputs;
+}
+
 enum { PREDICT_ROWS = 512 };
 
 typedef struct Piece {
