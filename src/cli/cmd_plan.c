@@ -1,4 +1,5 @@
-// cmd_plan - `fedgate plan`: the arithmetic of a night with its substitutions; 10 when it does not fit.
+// cmd_plan - `fedgate plan`: the arithmetic of a night with its substitutions; 10 when it does not fit, or
+// cannot end before the deadline.
 #include "cli.h"
 #include <fedgate/night.h>
 #include <fedgate/plan.h>
@@ -22,6 +23,7 @@ bool cmd_plan(const Invocation *call, int *ret_exit, Error *error)
         plan_print(&plan, config, &text);
         output_text(&text);
     }
-    *ret_exit = plan.memory.fits ? 0 : EXIT_REFUSED;
+    double end_ns = (double)clock_wall_ns(clock_real()) + plan.forecast_seconds * 1e9;
+    *ret_exit = plan.memory.fits && end_ns <= (double)plan.deadline_wall_ns ? 0 : EXIT_REFUSED;
     return true;
 }

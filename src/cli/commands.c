@@ -47,7 +47,7 @@ const Command commands[] = {
                  {"reason", "TEXT", "why; kept in the record"}}},
     {.name = "plan", .usage = "", .handler = cmd_plan,
      .summary = "memory ledger, roofline and window of a night, with every substitution",
-     .more = "Needs no home and no GPU. Ends 10 when the plan does not fit.\n"},
+     .more = "Needs no home and no GPU. Ends 10 when it does not fit or cannot end in time.\n"},
     {.name = "judge", .usage = "EVIDENCE... [--policy FILE]", .minimum = 1, .maximum = -1,
      .handler = cmd_judge,
      .summary = "repeat judgements from stored evidence, perhaps with another policy",
