@@ -60,6 +60,8 @@ typedef struct FileLock FileLock;
 // taken.
 WARN_UNUSED FileLock *file_lock_try(const char *path, const char *content, Error *error);
 WARN_UNUSED FileLock *file_lock_wait(const char *path, const char *content, int64_t timeout_ns, Error *error);
+// The holder writes something else about itself.
+WARN_UNUSED bool file_lock_rewrite(FileLock *lock, const char *content, Error *error);
 // NULL allowed; in a forked child closes without unlocking the parent's.
 void file_lock_release(FileLock *lock);
 OWNED_RELEASE(FileLock, file_lock_release)

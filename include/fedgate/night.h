@@ -23,6 +23,7 @@ typedef struct NightOptions {
 
 typedef struct NightResult {
     int exit_code;   // design.md section 2
+    bool unwritten;   // the verdict stands, but its files could not be written: say so also when quiet
     char sentence[1024];   // the last line on stderr
     Json *verdict;   // the caller's; NULL when the night ended before there was one
 } NightResult;

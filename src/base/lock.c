@@ -138,6 +138,13 @@ FileLock *file_lock_try(const char *path, const char *content, Error *error)
     return file_lock_wait(path, content, lock_look_ns, error);
 }
 
+bool file_lock_rewrite(FileLock *lock, const char *content, Error *error)
+{
+    if (lseek(lock->fd, 0, SEEK_SET) != 0)
+        return FAIL(error, ERROR_IO, errno, "could not go to the begin of a lock file");
+    return write_content(lock->fd, "held", content, error);
+}
+
 void file_lock_release(FileLock *lock)
 {
     if (!lock)

@@ -1,7 +1,7 @@
 // cmd_run - `fedgate run`: the night; verdict on stdout, its sentence as the last line on stderr.
 //
-// With --quiet nothing at all is printed when the night ended 0, so that cron mails only what needs a person;
-// else the verdict goes to stderr before the sentence.
+// With --quiet nothing at all is printed when the night ended 0, so that cron mails only what needs a person
+// (a verdict that could not be written does); else the verdict goes to stderr before the sentence.
 #include "cli.h"
 #include <fedgate/gate.h>
 #include <fedgate/night.h>
@@ -47,7 +47,7 @@ bool cmd_run(const Invocation *call, int *ret_exit, Error *error)
     if (!night_run(config, &options, clock_real(), &result, error))
         return false;
     *ret_exit = result.exit_code;
-    if (!call->quiet || result.exit_code != 0) {
+    if (!call->quiet || result.exit_code != 0 || result.unwritten) {
         if (result.verdict)
             print_verdict(call, result.verdict);
         fflush(stdout);

@@ -162,6 +162,8 @@ static bool ship(Night *night, Error *error)
         night->telemetry = NULL;
         night_connect(night);
         error_clear(&failed);
+        if (!night_connect_check(night, error))
+            return false;
         if (night->telemetry != NULL &&
             !telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) &&
             !text_copy(night->telemetry_problem, sizeof night->telemetry_problem, failed.message))

@@ -28,6 +28,7 @@ static StepEnd confirm_failed(Night *night, const Error *failed, Error *error)
         *error = *failed;
         return STEP_FAILED;
     }
+    night->head = recovered.record;
     char reason[512];
     if (!text_print(reason, sizeof reason, "reverted to %s: the promoted release failed its confirmation: %s",
                     recovered.record.to, failed->message))
@@ -35,11 +36,25 @@ static StepEnd confirm_failed(Night *night, const Error *failed, Error *error)
     return end_with(night, NIGHT_REVERTED, 12, NULL, reason);
 }
 
+// The expected pointer is gone. Under the pointer lock what was live may have been found bad and left: that
+// is a revert, and on-call's, not a refusal.
+static StepEnd end_conflict(Night *night, const Error *failed, Error *error)
+{
+    PointerRecord now;
+    bool any = false;
+    if (!registry_current(night->registry, &any, &now, error))
+        return STEP_FAILED;
+    if (!any || now.seq <= night->expected_seq || now.kind != MOVE_REVERT)
+        return end_with(night, NIGHT_REFUSED, 10, NULL, failed->message);
+    night->head = now;
+    return end_with(night, NIGHT_REVERTED, 12, NULL, failed->message);
+}
+
 static StepEnd promote(Night *night, Error *error)
 {
     MoveRequest request = {.kind = MOVE_PROMOTE,
                            .version = night->version,
-                           .expected_seq = night->has_head ? night->head.seq : 0,
+                           .expected_seq = night->expected_seq,
                            .reason = "every required check passed",
                            .run = night->run,
                            .verdict_digest = night->verdict_digest,
@@ -52,7 +67,7 @@ static StepEnd promote(Night *night, Error *error)
         return end_with(night, NIGHT_PROMOTED, 0, NULL, "every required check passed");
     }
     if (failed.kind == ERROR_CONFLICT)
-        return end_with(night, NIGHT_REFUSED, 10, NULL, failed.message);
+        return end_conflict(night, &failed, error);
     if (failed.kind == ERROR_DATA)
         return confirm_failed(night, &failed, error);
     *error = failed;
@@ -90,7 +105,7 @@ StepEnd night_step_decide(Night *night, Error *error)
     if (!registry_current(night->registry, &any, &now, error))
         return STEP_FAILED;
     if (any && strcmp(now.to, night->version) == 0) {
-        if (!night->has_head || now.seq != night->head.seq)
+        if (now.seq != night->expected_seq)
             return end_with(night, NIGHT_REFUSED, 10, NULL,
                             "baseline moved: the pointer changed during the night");
         return end_with(night, NIGHT_PROMOTED, 0, NULL, "already live, reconfirmed");

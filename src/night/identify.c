@@ -67,16 +67,17 @@ static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
     if (identify(night, &ignored) && !text_equal(night->version, json_text_or(json_get(slot, "version"), "")))
         changed = "; configuration, program or data changed since: `fedgate run --retry` judges them afresh";
     char reason[512];
-    if (!text_print(reason, sizeof reason, "slot %s was already judged: %s, %s%s", night->slot,
+    if (!text_print(reason, sizeof reason, "slot %s was already judged: %s, %.300s%s", night->slot,
                     json_text_or(json_get(night->verdict, "outcome"), "?"),
                     json_text_or(json_get(night->verdict, "reason"), ""), changed))
         reason[sizeof reason - 1] = '\0';
     const char *outcome = json_text_or(json_get(night->verdict, "outcome"), "");
     NightOutcome which = strcmp(outcome, "promoted") == 0 ? NIGHT_PROMOTED : NIGHT_REFUSED;
     night_end(night, which, (int)json_integer_or(json_get(slot, "exit"), 70), NULL, reason);
-    return file_remove_tree(night->directory, error)
-               ? STEP_DONE
-               : STEP_FAILED;   // this start did no work and leaves no run
+    error_clear(&ignored);
+    if (!file_remove_tree(night->directory, &ignored))   // this start did no work and should leave no run
+        log_event(night->log, LOG_WARN, "night.clean", ignored.message);
+    return STEP_DONE;
 }
 
 // Moves this night into the directory of an earlier run of the slot.
@@ -85,26 +86,34 @@ static bool adopt_run(Night *night, const char *run, Error *error)
     char runs[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
     if (!file_remove_tree(night->directory, error) || !text_copy(night->run, sizeof night->run, run) ||
         !file_join(runs, night->options->home, "runs", error) ||
-        !file_join(night->directory, runs, run, error) || !night_file(night, "log.jsonl", path, error))
+        !file_join(night->directory, runs, run, error) || !night_lock_names_run(night, error) ||
+        !night_file(night, "log.jsonl", path, error))
         return false;
     return log_to_file(night->log, path, error);
+}
+
+static bool read_stored(const Night *night, const char *name, Json **ret_json, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!night_file(night, name, path, error))
+        return false;
+    *ret_json = json_read_file(path, NIGHT_JSON_MAX, error);
+    return *ret_json != NULL;
 }
 
 // Ended 11 only because telemetry could not be stored: evidence and candidate are there, steps 10 to 12
 // again.
 static StepEnd resume_shipping(Night *night, const Json *slot, Error *error)
 {
-    char path[FILE_PATH_SIZE];
+    night->slot_begun = true;   // what is missing in the run makes the slot open again
     if (!adopt_run(night, json_text_or(json_get(slot, "run"), ""), error) ||
         !text_copy(night->version, sizeof night->version, json_text_or(json_get(slot, "version"), "")) ||
-        !night_file(night, "evidence.json", path, error))
+        !read_stored(night, "evidence.json", &night->evidence, error) ||
+        !read_stored(night, "judgement.json", &night->judgement, error) ||
+        !read_stored(night, "run.json", &night->stored_record, error))
         return STEP_FAILED;
-    night->evidence = json_read_file(path, NIGHT_JSON_MAX, error);
-    if (night->evidence == NULL || !night_file(night, "judgement.json", path, error))
-        return STEP_FAILED;
-    night->judgement = json_read_file(path, NIGHT_JSON_MAX, error);
-    if (night->judgement == NULL)
-        return STEP_FAILED;
+    // What was live when the evidence was made, not what is live now: a pointer that moved since refuses.
+    night->expected_seq = json_integer_or(json_get(slot, "head_seq"), night->expected_seq);
     night->deadline_wall_ns = json_integer_or(json_get(slot, "deadline_wall_ns"), night->deadline_wall_ns);
     night->has_candidate = true;
     night->candidate_published = true;
@@ -170,6 +179,7 @@ StepEnd night_step_identify(Night *night, Error *error)
     begin_evidence(night);
     night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL,
               "interrupted");   // what the slot says until it is judged
+    night->slot_begun = true;
     if (!night_save(night, "record.json", night->record, error) || !night_slot_close(night, false, error))
         return STEP_FAILED;
     night_connect(night);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+enum { HOLDER_SIZE = 256 };
+
 // Label and deadline of this night; --slot names it without moving the deadline.
 static bool name_slot(Night *night, Error *error)
 {
@@ -17,14 +19,26 @@ static bool name_slot(Night *night, Error *error)
            FAIL(error, ERROR_USAGE, 0, "slot '%s' is too long", slot);
 }
 
+static bool describe_holder(const Night *night, char ret_holder[static HOLDER_SIZE], Error *error)
+{
+    char started[CLOCK_TIME_SIZE];
+    night_time(night, night->started_wall_ns, started);
+    return text_print(ret_holder, HOLDER_SIZE, "pid %ld, run %s, since %s", (long)getpid(), night->run,
+                      started) ||
+           FAIL(error, ERROR_INTERNAL, 0, "lock holder text too long");
+}
+
+bool night_lock_names_run(Night *night, Error *error)
+{
+    char holder[HOLDER_SIZE];
+    return describe_holder(night, holder, error) && file_lock_rewrite(night->lock, holder, error);
+}
+
 static bool take_lock(Night *night, Error *error)
 {
-    char path[FILE_PATH_SIZE], started[CLOCK_TIME_SIZE], holder[256];
-    night_time(night, night->started_wall_ns, started);
-    if (!file_join(path, night->options->home, "run.lock", error))
+    char path[FILE_PATH_SIZE], holder[HOLDER_SIZE];
+    if (!file_join(path, night->options->home, "run.lock", error) || !describe_holder(night, holder, error))
         return false;
-    if (!text_print(holder, sizeof holder, "pid %ld, run %s, since %s", (long)getpid(), night->run, started))
-        return FAIL(error, ERROR_INTERNAL, 0, "lock holder text too long");
     night->lock = file_lock_try(path, holder, error);
     if (night->lock == NULL && error->kind == ERROR_BUSY) {
         error_hint(error, "Another night is running in this home; `fedgate watch` follows it.");
@@ -42,6 +56,8 @@ static StepEnd end_reverted(Night *night, const RecoverResult *recovered)
         reason[sizeof reason - 1] = '\0';
     if (!text_copy(night->version, sizeof night->version, recovered->record.from))
         night->version[0] = '\0';
+    night->head = recovered->record;
+    night->has_head = true;
     night_end(night, NIGHT_REVERTED, 12, NULL, reason);
     return STEP_TO_NOTIFY;
 }
@@ -87,5 +103,6 @@ StepEnd night_step_lock(Night *night, Error *error)
         return end_reverted(night, &recovered);
     if (!registry_current(night->registry, &night->has_head, &night->head, error))
         return STEP_FAILED;
+    night->expected_seq = night->has_head ? night->head.seq : 0;
     return STEP_GO_ON;
 }

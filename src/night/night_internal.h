@@ -70,18 +70,21 @@ typedef struct Night {
     Json *evidence, *judgement;
     Json *seconds;   // by step
     Json *train_result;   // figures of step 7 for the run record
+    Json *stored_record;   // run record of a night resumed at step 10, which measures nothing itself
     bool has_candidate;
     bool candidate_published;
     // what is live
     bool has_head;
-    PointerRecord head;   // expected when the decision is made
+    PointerRecord head;
+    int64_t expected_seq;   // of the pointer the measurements were compared with; 0: nothing was live
     // the end
     NightOutcome outcome;
     int exit_code;
     char reason[1024], decided_by[32];
     Digest verdict_digest;
     Json *verdict;
-    bool slot_closed;
+    bool slot_begun;   // this night wrote the slot's entry; until then an earlier end in it stands
+    bool unwritten;   // the verdict stands, but its files could not be written
 } Night;
 
 // steps, in order (steps.c has the table)
@@ -112,7 +115,6 @@ struct Child {
     Model *model;
     Json *evidence;
     TrainResult result;
-    int64_t rehearsal_step_ns;
     double blocks[4096];   // seconds per block, for the forecast
     size_t block_count;
     int64_t block_steps;
@@ -126,6 +128,7 @@ void child_report(Child *child, Json *message);   // one line to the parent; con
 
 // helpers (end.c)
 void night_end(Night *night, NightOutcome outcome, int exit_code, const char *decided_by, const char *reason);
+void night_say(Night *night, const char *reason);   // cut when too long
 const char *night_outcome_name(NightOutcome outcome);
 bool night_file(const Night *night, const char *name, char *ret_path, Error *error);   // in the run directory
 bool night_save(const Night *night, const char *name, const Json *value, Error *error);
@@ -133,6 +136,7 @@ Json *night_section(Json *evidence, const char *name);   // existing object or a
 void night_time(const Night *night, int64_t wall_ns, char ret_text[static CLOCK_TIME_SIZE]);
 bool night_live_run(const Night *night,
                     char ret_run[static UUID_SIZE]);   // run that made the live release; false: none
+bool night_lock_names_run(Night *night, Error *error);   // after `run` changed: `watch` finds it there
 bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
 Json *night_verdict(Night *night);   // verdict.c

@@ -39,6 +39,17 @@ static bool is_judged(const Night *night)
     return false;
 }
 
+// A night that broke off before it began the slot leaves the end of an earlier one: judged stays judged.
+static bool close_slot(Night *night, bool judged, Error *error)
+{
+    Error unreadable = ERROR_INIT;
+    OWNED(Json, json_free) *slot = NULL;
+    if (!judged && !night->slot_begun &&
+        (!registry_slot_read(night->registry, night->slot, &slot, &unreadable) || slot != NULL))
+        return true;
+    return night_slot_close(night, judged, error);
+}
+
 static void remove_scratch(Night *night)
 {
     static const char *const scratch[] = {"checkpoints", "candidate", "progress.json"};
@@ -74,7 +85,7 @@ StepEnd night_step_notify(Night *night, Error *error)
     night->ended_wall_ns = clock_wall_ns(night->clock);
     night->verdict = night_verdict(night);
     bool judged = is_judged(night);
-    if (!write_verdict(night, error) || !night_slot_close(night, judged, error))
+    if (!write_verdict(night, error) || !close_slot(night, judged, error))
         return STEP_FAILED;
     ship_the_end(night);
     if (judged)
@@ -83,7 +94,7 @@ StepEnd night_step_notify(Night *night, Error *error)
     text_init(&sentence, sizeof night->reason);
     report_verdict_sentence(night->verdict, &sentence);
     if (!sentence.failed)
-        night_end(night, night->outcome, night->exit_code, night->decided_by, text_string(&sentence));
+        night_say(night, text_string(&sentence));
     log_event(night->log, LOG_INFO, "night.end", night_outcome_name(night->outcome),
               LOG_FIELD_INTEGER("exit", night->exit_code), LOG_FIELD_TEXT("reason", night->reason));
     return STEP_GO_ON;

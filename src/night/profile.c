@@ -81,6 +81,7 @@ static bool adopt_baseline(Night *night, Error *error)
     if (!registry_move(night->registry, &request, &night->head, error))
         return false;
     night->has_head = true;
+    night->expected_seq = night->head.seq;
     log_event(night->log, LOG_INFO, "registry.adopt", reason, LOG_FIELD_TEXT("baseline", version));
     return true;
 }

@@ -61,22 +61,18 @@ static double ratio(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-Json *night_run_record(const Night *night)
+// The end, known last: also of a night resumed at step 10, whose other figures are those of the run it
+// resumes.
+static void put_end(const Night *night, Json *record)
 {
-    Json *record = json_make_object();
-    char started[CLOCK_TIME_SIZE], ended[CLOCK_TIME_SIZE], deadline[CLOCK_TIME_SIZE];
-    night_time(night, night->started_wall_ns, started);
+    char ended[CLOCK_TIME_SIZE];
     night_time(night, night->ended_wall_ns, ended);
-    night_time(night, night->deadline_wall_ns, deadline);
-    double train_seconds = json_number_or(json_get(night->train_result, "train_seconds"), 0);
-    double samples = json_number_or(json_get(night->train_result, "samples"), 0);
-    double steps = json_number_or(json_get(night->train_result, "steps"), 0);
-    json_put_text(record, "model", night->model);
-    json_put_text(record, "slot", night->slot);
     json_put_text(record, "outcome", night_outcome_name(night->outcome));
-    json_put_text(record, "started", started);
     json_put_text(record, "ended", ended);
-    json_put_text(record, "deadline", deadline);
+}
+
+static void put_machine(const Night *night, Json *record)
+{
     json_put_text(record, "hardware", night->machine.host_cpu);
     json_put_integer(record, "cores", night->machine.cores);
     json_put_text(record, "device", night->machine.device);
@@ -85,6 +81,10 @@ Json *night_run_record(const Night *night)
     json_put_text(record, "libraries", night->machine.libraries);
     json_put_text(record, "toolkit", "none (cpu back end)");
     json_put_text(record, "program", "fedgate " FEDGATE_VERSION);
+}
+
+static void put_shapes(const Night *night, Json *record)
+{
     Json *shapes = json_make_object(), *hidden = json_make_array();
     json_put_integer(shapes, "numeric", night->train_shape.numeric);
     json_put_integer(shapes, "categorical", night->train_shape.categorical);
@@ -97,18 +97,49 @@ Json *night_run_record(const Night *night)
     json_put_integer(record, "microbatch", night->plan.memory.microbatch);
     json_put_text(record, "precision", config_text(night->config, "train.precision"));
     json_put_integer(record, "seed", config_integer(night->config, "train.seed"));
+}
+
+// After a resume, time and samples are those of this start, so the steps they are divided by must be too.
+static void put_figures(const Night *night, Json *record)
+{
+    const Json *result = night->train_result;
+    double train_seconds = json_number_or(json_get(result, "train_seconds"), 0);
+    double samples = json_number_or(json_get(result, "samples"), 0);
+    int64_t steps = json_integer_or(json_get(result, "steps"), 0),
+            resumed = json_integer_or(json_get(result, "resumed_from"), 0);
     json_put_text(record, "throughput_method",
                   "samples of all optimizer steps / wall time of training, host monotonic clock, device "
                   "synchronised at each step");
     json_put_number(record, "throughput", ratio(samples, train_seconds));
-    json_put_integer(record, "steps", (int64_t)steps);
-    json_put_number(record, "step_seconds", ratio(train_seconds, steps));
+    json_put_integer(record, "steps", steps);
+    json_put_number(record, "step_seconds", ratio(train_seconds, (double)(steps - resumed)));
     json_put_number(record, "step_flop", night->plan.step_flop);
     json_put_integer(record, "peak_bytes",
                      json_integer_or(json_find(night->evidence, "memory.measured_peak_bytes"), 0));
     json_put(record, "seconds", json_copy_deep(night->seconds));
     json_put_number(record, "cost_per_sample", ratio(train_seconds, samples));
     json_put_text(record, "cost_unit", "device second");
+}
+
+Json *night_run_record(const Night *night)
+{
+    if (night->stored_record != NULL) {
+        Json *stored = json_copy_deep(night->stored_record);
+        put_end(night, stored);
+        return stored;
+    }
+    Json *record = json_make_object();
+    char started[CLOCK_TIME_SIZE], deadline[CLOCK_TIME_SIZE];
+    night_time(night, night->started_wall_ns, started);
+    night_time(night, night->deadline_wall_ns, deadline);
+    json_put_text(record, "model", night->model);
+    json_put_text(record, "slot", night->slot);
+    json_put_text(record, "started", started);
+    json_put_text(record, "deadline", deadline);
+    put_end(night, record);
+    put_machine(night, record);
+    put_shapes(night, record);
+    put_figures(night, record);
     const char *cutoff = config_text(night->config, "data.cutoff");
     json_put_text(record, "data_cutoff", cutoff[0] != '\0' ? cutoff : "none declared");
     return record;

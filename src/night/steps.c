@@ -114,10 +114,23 @@ static void note_step(Night *night, const char *name, int64_t begun_mono_ns, Ste
     }
 }
 
+// What was decided is done already and keeps its exit code; that nobody can read it is said even when quiet.
+static void note_unwritten(Night *night, const Error *failed)
+{
+    char said[2 * sizeof night->reason];
+    log_event(night->log, LOG_ERROR, "night.notify", failed->message);
+    if (!text_print(said, sizeof said, "%s: %s; the verdict could not be written: %s",
+                    night_outcome_name(night->outcome), night->reason, failed->message))
+        said[sizeof said - 1] = '\0';
+    night_say(night, said);
+    night->unwritten = true;
+}
+
 static bool run_steps(Night *night, Error *error)
 {
     for (size_t i = 0; i < NIGHT_STEPS;) {
-        if (i < STEP_NOTIFY && night_interrupted()) {
+        // Not before the lock: there is no verdict to write yet, nor a place for it.
+        if (i > 0 && i < STEP_NOTIFY && night_interrupted()) {
             night_end(night, NIGHT_FAILED, error_exit_code(ERROR_BUSY), NULL,
                       "stopped by a signal; the slot stays open");
             i = STEP_NOTIFY;
@@ -129,15 +142,15 @@ static bool run_steps(Night *night, Error *error)
             *error = failed;
             return false;
         }
-        if (night->lock != NULL && i > 0)
+        if (night->lock != NULL)
             note_step(night, steps[i].name, begun, end);
         if (end != STEP_FAILED) {
             i = next_step(end, i);
             continue;
         }
-        if (i == STEP_NOTIFY) {   // the verdict itself could not be written
-            *error = failed;
-            return false;
+        if (i == STEP_NOTIFY) {
+            note_unwritten(night, &failed);
+            break;
         }
         end_with_error(night, steps[i].name, &failed);
         i = STEP_NOTIFY;
@@ -162,6 +175,7 @@ static void night_free(Night *night)
     json_free(night->judgement);
     json_free(night->seconds);
     json_free(night->train_result);
+    json_free(night->stored_record);
     json_free(night->verdict);
     registry_close(night->registry);
     file_lock_release(night->lock);
@@ -188,7 +202,8 @@ bool night_run(const Config *config, const NightOptions *options, Clock *clock, 
     night_watch_signals();
     bool done = run_steps(night, error);
     if (done) {
-        *ret_result = (NightResult){.exit_code = night->exit_code, .verdict = night->verdict};
+        *ret_result = (NightResult){
+            .exit_code = night->exit_code, .unwritten = night->unwritten, .verdict = night->verdict};
         if (!text_copy(ret_result->sentence, sizeof ret_result->sentence, night->reason))
             BUG("sentence too long");
         night->verdict = NULL;

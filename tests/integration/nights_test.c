@@ -352,6 +352,15 @@ START_TEST(test_without_a_database_the_slot_waits_and_resumes_at_shipping)
     ck_assert_str_eq(json_text_or(json_get(before, "run"), "a"),
                      json_text_or(json_get(after, "run"), "b"));   // no training again
     expect_live("release");
+    char name[128];
+    ck_assert(text_print(name, sizeof name, "runs/%s/run.json", json_text_or(json_get(after, "run"), "")));
+    Json *record =
+        read_home(name);   // the figures are those of the night that trained, the end is this one's
+    ck_assert_str_eq(json_text_or(json_get(record, "outcome"), ""), "promoted");
+    ck_assert_str_ne(json_text_or(json_get(record, "hardware"), ""), "");
+    ck_assert_int_gt(json_integer_or(json_get(record, "steps"), 0), 0);
+    ck_assert(json_number_or(json_get(record, "step_seconds"), 0) > 0);
+    json_free(record);
     json_free(before);
     json_free(after);
     support_run_done(&run);
