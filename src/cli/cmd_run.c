@@ -28,6 +28,10 @@ bool cmd_run(const Invocation *call, int *ret_exit, Error *error)
     const char *home = NULL;
     if (!call_home(call, &home, error))
         return false;
+    OWNED(Registry, registry_close) *registry =
+        call_registry(call, error);   // not a home: said before anything else
+    if (!registry)
+        return false;
     OWNED(Config, config_free) *config = call_config(call, error);
     if (!config || !config_check_needed(config, error) || !gate_check_policy(config, error))
         return false;

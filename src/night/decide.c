@@ -86,12 +86,16 @@ StepEnd night_step_decide(Night *night, Error *error)
         !registry_is_barred(night->registry, night->version, &barred, bar, error))
         return STEP_FAILED;
     if (hold.held) {
+        night->next_who = "owner";
+        night->next_command = "fedgate unhold --reason TEXT";
         if (!text_print(reason, sizeof reason, "every check passed, but promotions are on hold by %s: %s",
                         hold.who, hold.reason))
             reason[sizeof reason - 1] = '\0';
         return end_with(night, NIGHT_REFUSED, 10, NULL, reason);
     }
     if (barred) {
+        night->next_who = "owner";
+        night->next_command = "fedgate unhold --unbar VERSION --reason TEXT";
         if (!text_print(reason, sizeof reason, "every check passed, but version %s is barred: %s",
                         night->version, bar))
             reason[sizeof reason - 1] = '\0';

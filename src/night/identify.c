@@ -49,6 +49,16 @@ static bool identify(Night *night, Error *error)
     return true;
 }
 
+static bool policy_changed(const Night *night)
+{
+    Digest digest;
+    char hex[DIGEST_HEX_SIZE];
+    config_policy_digest(night->config, &digest);
+    digest_hex(&digest, hex);
+    const char *then = json_text_or(json_get(night->verdict, "policy_digest"), hex);
+    return strcmp(then, hex) != 0;
+}
+
 // The slot was judged: its verdict again, same exit code, no work. When configuration or data changed since,
 // say so.
 static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
@@ -66,6 +76,8 @@ static StepEnd stored_verdict(Night *night, const Json *slot, Error *error)
     const char *changed = "";
     if (identify(night, &ignored) && !text_equal(night->version, json_text_or(json_get(slot, "version"), "")))
         changed = "; configuration, program or data changed since: `fedgate run --retry` judges them afresh";
+    else if (policy_changed(night))
+        changed = "; the policy changed since: `fedgate run --retry` judges by it";
     char reason[512];
     if (!text_print(reason, sizeof reason, "slot %s was already judged: %s, %.300s%s", night->slot,
                     json_text_or(json_get(night->verdict, "outcome"), "?"),

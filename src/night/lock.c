@@ -2,6 +2,7 @@
 #include "night_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { HOLDER_SIZE = 256 };
@@ -72,6 +73,35 @@ static bool make_run_directory(Night *night, Error *error)
     return log_to_file(night->log, path, error);
 }
 
+// A home serves one model: what is live, and every version it is compared with, is of that model.
+static bool serves_model(const Night *night, Error *error)
+{
+    size_t length = strlen(night->model);
+    const char *live = night->has_head ? night->head.to : "";
+    if (!night->has_head || (strncmp(live, night->model, length) == 0 && live[length] == '-' &&
+                             strchr(live + length + 1, '-') == NULL))
+        return true;
+    (void)FAIL(error, ERROR_CONFIG, 0,
+               "the configuration names model '%s', but version '%s' is live in home '%s'", night->model,
+               live, night->options->home);
+    return error_hint(error, "Give each model a home of its own: fedgate init --home DIR.");
+}
+
+// A home that cannot be written is found now, not after a night of training.
+static bool probe_home(const Night *night, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!file_join(path, night->options->home, ".tmp-probe", error))
+        return false;
+    if (!file_write_atomic(path, "", 0, 0600, error) || !file_remove(path, error)) {
+        error_hint(
+            error,
+            "The account that runs the night must be able to write the home; look at its mode and mount.");
+        return error_prefix(error, "home '%s' cannot be written", night->options->home);
+    }
+    return true;
+}
+
 StepEnd night_step_lock(Night *night, Error *error)
 {
     night->started_wall_ns = clock_wall_ns(night->clock);
@@ -89,7 +119,7 @@ StepEnd night_step_lock(Night *night, Error *error)
     if (!night->options->quiet && !night->options->terminal)
         log_to_text(night->log, stderr, LOG_INFO);
     night->registry = registry_open(night->options->home, night->clock, error);
-    if (night->registry == NULL || !take_lock(night, error))
+    if (night->registry == NULL || !probe_home(night, error) || !take_lock(night, error))
         return STEP_FAILED;
     RecoverResult recovered = {0};
     if (!make_run_directory(night, error))
@@ -101,7 +131,8 @@ StepEnd night_step_lock(Night *night, Error *error)
         log_event(night->log, LOG_WARN, "registry.recover", recovered.report);
     if (recovered.reverted)
         return end_reverted(night, &recovered);
-    if (!registry_current(night->registry, &night->has_head, &night->head, error))
+    if (!registry_current(night->registry, &night->has_head, &night->head, error) ||
+        !serves_model(night, error))
         return STEP_FAILED;
     night->expected_seq = night->has_head ? night->head.seq : 0;
     return STEP_GO_ON;

@@ -81,6 +81,7 @@ typedef struct Night {
     NightOutcome outcome;
     int exit_code;
     char reason[1024], decided_by[32];
+    const char *next_who, *next_command;   // what the deciding step asks for; NULL: by the outcome
     Digest verdict_digest;
     Json *verdict;
     bool slot_begun;   // this night wrote the slot's entry; until then an earlier end in it stands

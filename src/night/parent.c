@@ -13,7 +13,7 @@ static const int64_t second_ns = 1000000000;
 typedef struct Listening {
     Night *night;
     Error failed;   // what the child said it failed of
-    bool done, refused, signalled, killed_late;
+    bool done, signalled, killed_late;
     int64_t child_elapsed_ns;   // the child's clock when it last spoke
     int64_t progress_written_ns;
     char step[32];
@@ -74,10 +74,10 @@ static void take_line(Listening *listening, const char *line)
         log_event(night->log, LOG_INFO, "night.step", name,
                   LOG_FIELD_REAL("seconds", json_number_or(json_get(message, "seconds"), 0)));
     } else if (strcmp(event, "refused") == 0) {
-        listening->refused = true;
         log_event(night->log, LOG_WARN, "night.refused", name);
     } else if (strcmp(event, "error") == 0) {
         int64_t kind = json_integer_or(json_get(message, "kind"), ERROR_INTERNAL);
+        kind = kind > ERROR_NONE && kind <= ERROR_CONFIG ? kind : ERROR_INTERNAL;
         error_set(&listening->failed, (ErrorKind)kind, 0, json_text_or(json_get(message, "origin"), "child"),
                   "%s", json_text_or(json_get(message, "message"), "unknown"));
         error_hint(&listening->failed, "%s", json_text_or(json_get(message, "hint"), ""));
@@ -166,6 +166,7 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
     }
     if (listening->failed.kind != ERROR_NONE) {
         *error = listening->failed;
+        error_prefix(error, "in '%s'", listening->step);
         return STEP_FAILED;
     }
     if (result->signal != 0)

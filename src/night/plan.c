@@ -128,6 +128,8 @@ static void note_window(Night *night, bool inside, double seconds)
     json_put_integer(window, "planned_steps", night->plan.steps);
     json_put_integer(window, "done_steps", 0);
     json_put_bool(window, "stopped_early", !inside);
+    if (!inside)
+        json_put_text(window, "end_reason", "deadline");
     Json *forecasts = json_make_array(), *forecast = json_make_object();
     json_put_integer(forecast, "at_step", 0);
     night_time(night, clock_wall_ns(night->clock) + (int64_t)(seconds * 1e9), text);

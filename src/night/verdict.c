@@ -20,6 +20,11 @@ static const struct {
 static Json *next_step(const Night *night)
 {
     Json *next = json_make_object();
+    if (night->next_command != NULL) {
+        json_put_text(next, "who", night->next_who);
+        json_put_text(next, "command", night->next_command);
+        return next;
+    }
     for (size_t i = 0; i < sizeof next_steps / sizeof next_steps[0]; i++) {
         if (next_steps[i].outcome != night->outcome)
             continue;
