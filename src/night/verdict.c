@@ -25,15 +25,19 @@ static Json *next_step(const Night *night)
         json_put_text(next, "command", night->next_command);
         return next;
     }
+    // Only a slot that waits for the database goes on by itself; any other that could not be judged is looked
+    // into.
+    bool waits = strcmp(night->decided_by, "telemetry") == 0;
+    NightOutcome outcome = night->outcome == NIGHT_INCONCLUSIVE && !waits ? NIGHT_REFUSED : night->outcome;
     for (size_t i = 0; i < sizeof next_steps / sizeof next_steps[0]; i++) {
-        if (next_steps[i].outcome != night->outcome)
+        if (next_steps[i].outcome != outcome)
             continue;
         const char *format = next_steps[i].command, *hole = strstr(format, "%s");
         SCOPED_TEXT command;
         text_init(&command, 400);
         text_add_bytes(&command, format, hole == NULL ? strlen(format) : (size_t)(hole - format));
         if (hole != NULL) {
-            text_add(&command, night->outcome == NIGHT_REFUSED ? night->run : night->slot);
+            text_add(&command, outcome == NIGHT_REFUSED ? night->run : night->slot);
             text_add(&command, hole + 2);
         }
         json_put_text(next, "who", next_steps[i].who);

@@ -335,6 +335,63 @@ START_TEST(test_a_rollback_is_not_undone_by_the_next_night)
 }
 END_TEST
 
+// -- one home, one model; what is live must be comparable
+
+START_TEST(test_a_live_version_of_another_task_is_no_comparison)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--slot", "night-1", "--set", "task=multiclass", "--set",
+            "quality.metric=logloss", "--set", "quality.slices=", "--set", "baseline.rule=");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-2");
+    expect(&run, 11, "inconclusive", "quality");
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_home_serves_one_model)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--slot", "night-1");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    FEDGATE(&run, MODEL, "run", "--slot", "night-2", "--set", "model=another");
+    expect(&run, 78, "failed", "");
+    support_run_done(&run);
+    expect_live("release");
+    end();
+}
+END_TEST
+
+START_TEST(test_status_says_that_the_pointer_moved_since_a_good_verdict)
+{
+    begin_learnable();
+    SupportRun run;
+    char now[96], kind[16];
+    FEDGATE(&run, "", "run", "--set", "overlap.starved=0.5", "--set", "fed.wait=0.5", "--set",
+            "closure.steps=0.5");
+    support_run_done(&run);
+    current(now, kind);
+    if (strcmp(kind, "release") == 0) {   // real clock: a very slow day may refuse
+        FEDGATE(&run, "", "rollback", "--reason", "test");
+        ck_assert_int_eq(run.exit_code, 0);
+        support_run_done(&run);
+        FEDGATE(&run, "", "unhold", "--reason", "test");
+        support_run_done(&run);
+        FEDGATE(&run, "", "status");
+        ck_assert_int_eq(run.exit_code, 1);
+        ck_assert_msg(strstr(text_string(&run.output), "moved since") != NULL, "%s",
+                      text_string(&run.output));
+        support_run_done(&run);
+    }
+    end();
+}
+END_TEST
+
 // -- the database away, a second run, an interrupted run
 
 START_TEST(test_without_a_database_the_slot_waits_and_resumes_at_shipping)
@@ -500,6 +557,9 @@ static Suite *suite(void)
     tcase_add_test(nights, test_the_fed_loader_passes_overlap_and_fed_and_quality_refuses_noise);
     tcase_add_test(nights, test_a_corrupted_live_release_is_reverted_to_the_last_known_good);
     tcase_add_test(nights, test_a_rollback_is_not_undone_by_the_next_night);
+    tcase_add_test(nights, test_a_live_version_of_another_task_is_no_comparison);
+    tcase_add_test(nights, test_a_home_serves_one_model);
+    tcase_add_test(nights, test_status_says_that_the_pointer_moved_since_a_good_verdict);
     tcase_add_test(nights, test_without_a_database_the_slot_waits_and_resumes_at_shipping);
     tcase_add_test(nights, test_a_second_run_is_refused_and_names_the_holder);
     tcase_add_test(nights, test_a_killed_training_resumes_from_its_checkpoint);
