@@ -32,6 +32,7 @@
 //   wait + exposed_copy + compute + rest = wall: each span measured on its own, none derived from the others
 // stages -> fed: [ { name items bytes busy_ns blocked_in_ns blocked_out_ns depth_p50 depth_p95 depth_max
 //   threads } ]
+// resources [o]: memory, open files, threads, storage bytes/s of the input pipeline, with caps; shown only
 // limiting_stage -> fed: text, the stage with the largest busy_ns / items / threads; both are top level
 //
 // plausible -> plausible

@@ -70,7 +70,9 @@ bool cmd_init(const Invocation *call, int *ret_exit, Error *error)
         return false;
     text_add_format(&done, "ready  home %s, owner %s\n", home, owner);
     bool ok = place_config(call, home, &done, error) && prepare_database(config, home, &done, error);
-    if (ok)
+    if (ok && !config_given(config, "model"))
+        text_add_format(&done, "next   set model and data in %s, then: fedgate run --home %s\n", kept, home);
+    else if (ok)
         text_add_format(&done, "next   fedgate run --home %s\n", home);
     if (!call->quiet)
         output_text(&done);

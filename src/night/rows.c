@@ -116,6 +116,7 @@ static void put_figures(const Night *night, Json *record)
     json_put_number(record, "step_flop", night->plan.step_flop);
     json_put_integer(record, "peak_bytes",
                      json_integer_or(json_find(night->evidence, "memory.measured_peak_bytes"), 0));
+    json_put(record, "resources", json_copy_deep(json_get(night->evidence, "resources")));
     json_put(record, "seconds", json_copy_deep(night->seconds));
     json_put_number(record, "cost_per_sample", ratio(train_seconds, samples));
     json_put_text(record, "cost_unit", "device second");

@@ -32,6 +32,7 @@ void outcome_stages(const Trainer *trainer, const Feed *feed, Json *evidence)
     const char *ignored = "";
     Json *stages = feed_stages(feed, &ignored), *compute = json_make_object();
     model_stages(trainer, stages);
+    json_put(evidence, "resources", feed_resources(feed));
     static const char *const none[] = {"bytes", "blocked_out_ns", "depth_p50", "depth_p95", "depth_max"};
     json_put_text(compute, "name", "compute");
     json_put_integer(compute, "items", meter->compute_items);

@@ -539,6 +539,17 @@ START_TEST(test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes
         if (strcmp(json_text_or(json_get(json_at(checks, i), "name"), ""), "closure") == 0)
             ck_assert_str_eq(outcome, "pass");
     }
+    char name[256];
+    ck_assert(
+        text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
+    Json *evidence = read_home(name);
+    const Json *used = json_get(evidence, "resources");   // watched, with their caps
+    ck_assert_int_gt(json_integer_or(json_get(used, "open_files"), 0), 0);
+    ck_assert_int_gt(json_integer_or(json_get(used, "host_bytes"), 0), 0);
+    ck_assert_int_le(json_integer_or(json_get(used, "host_bytes"), INT64_MAX),
+                     json_integer_or(json_get(used, "host_cap_bytes"), 0));
+    ck_assert(json_number_or(json_get(used, "storage_bytes_per_second"), 0) > 0);
+    json_free(evidence);
     json_free(verdict);
     support_run_done(&run);
     end();
