@@ -138,7 +138,7 @@ int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *r
         good = error_prefix(error, "input stage 'copy' of batch %lld", (long long)ticket);
     if (!good)
         return -1;
-    int64_t end_ns = copied ? prepared_ns : feed_now(feed), handed_ns = feed_now(feed);
+    int64_t end_ns = feed_now(feed);   // also when it was there: looking takes a lock, which may take time
     int64_t epoch, index, rows;
     feed_locate(feed, ticket, &epoch, &index, &rows);
     BatchLayout layout = feed_layout(feed, rows);
@@ -153,7 +153,7 @@ int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *r
         .target = (const float *)(const void *)(slot->device + layout.target),
         .row_id = slot->row_id,
         .slot = (int)(ticket % feed->spec.slots),
-        .handed_ns = handed_ns,
+        .handed_ns = end_ns,
     };
     pthread_mutex_lock(&feed->lock);
     feed_depth(feed, STAGE_COPY, copied ? 1 : 0);

