@@ -6,8 +6,8 @@
 // from the device's timeline. On a simulated clock the times are modelled.
 #include "feed_internal.h"
 
-#include <dirent.h>
 #include <fedgate/fault.h>
+#include <fedgate/process.h>
 #include <fedgate/text.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,28 +88,6 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
     return array;
 }
 
-static int64_t resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    long long pages = 0;
-    if (file && fscanf(file, "%*d %lld", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
-}
-
-static int64_t open_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    int64_t count = directory ? -3 : 0;   // ".", ".." and the directory itself
-    while (directory && readdir(directory))
-        count++;
-    if (directory)
-        closedir(directory);
-    return count;
-}
-
 Json *feed_resources(const Feed *feed)
 {
     const Dataset *dataset = feed->spec.dataset;
@@ -121,8 +99,8 @@ Json *feed_resources(const Feed *feed)
                      ledger_live(feed->spec.ledger, LEDGER_HOST) +
                          ledger_live(feed->spec.ledger, LEDGER_PINNED));
     json_put_integer(json, "host_cap_bytes", dataset->host_cap_bytes);
-    json_put_integer(json, "resident_bytes", resident_bytes());
-    json_put_integer(json, "open_files", open_descriptors());
+    json_put_integer(json, "resident_bytes", process_resident_bytes());
+    json_put_integer(json, "open_files", process_open_files());
     json_put_integer(json, "data_files", (int64_t)dataset->file_count);
     json_put_integer(json, "open_files_cap", dataset->files_cap);
     json_put_integer(json, "open_files_limit",
