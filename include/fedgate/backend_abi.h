@@ -4,15 +4,28 @@
 // A back end exports one constant, `fedgate_backend`. The host compares abi and size before any code behind
 // it runs. Required slots are never NULL; optional ones say their default. Operations are queued on the
 // compute stream in the order given and cannot fail visibly: a failure stays with the device and
-// `synchronise` reports it. Matrices are row-major float; a `reason` holds FEDGATE_REASON_SIZE bytes. Results
-// may not depend on the number of threads. One caller thread, except `event_*` and `copy_in`.
+// `synchronise` reports it. Nothing in a step needs the host: scale, skip and learning rate live in device
+// memory. A `reason` holds FEDGATE_REASON_SIZE bytes. Results may not depend on the number of threads. One
+// caller thread, except `event_*` and `copy_in`.
+//
+// Precision. Matrices are row-major, their elements of the operation's `type`: in BF16 and FP16 operands and
+// stores are 2 bytes, rounded to nearest even (FP16 overflows to infinity, subnormals are kept), products are
+// summed in FP32 and the element pass (bias, ReLU, mask, dropout scale) runs in FP32 before the one rounding
+// of the store. Always FP32: logits, gradients of parameters, master weights, moments. Losses and norms are
+// summed in FP64.
 #ifndef FEDGATE_BACKEND_ABI_H
 #define FEDGATE_BACKEND_ABI_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FEDGATE_BACKEND_ABI = 1, FEDGATE_REASON_SIZE = 256 };
+enum { FEDGATE_BACKEND_ABI = 2, FEDGATE_REASON_SIZE = 256 };
+
+typedef enum FedgateType { FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16 } FedgateType;
+static inline int64_t fedgate_type_bytes(FedgateType type)
+{
+    return type == FEDGATE_FP32 ? 4 : 2;
+}
 
 typedef enum FedgateSpanKind {
     FEDGATE_SPAN_KERNEL,
@@ -40,6 +53,7 @@ typedef struct FedgateFacts {   // what an opened device says of itself
     char name[128], libraries[256], core[32], instruction_set[16];
     int cores, threads;
     int64_t memory_bytes, context_bytes;   // of the machine or card; taken by driver and libraries
+    unsigned types;   // 1 << FedgateType for each type the operations take
 } FedgateFacts;
 
 typedef enum FedgateMemory { FEDGATE_MEMORY_DEVICE, FEDGATE_MEMORY_PINNED } FedgateMemory;
@@ -51,39 +65,46 @@ typedef struct FedgateCopy {
     void *after, *done;
 } FedgateCopy;
 
-// table `offset` floats into the tables; fills columns [column, column + width) of x. Codes outside are a bug
-// of the caller.
+// table `offset` elements into the tables; fills columns [column, column + width) of x. Codes outside are a
+// bug of the caller.
 typedef struct FedgateEmbedding {
     int64_t offset, width, cardinality, column;
 } FedgateEmbedding;
-typedef struct FedgateAssemble {   // x[rows x width] = numeric columns, then embeddings; backward: gradient
-                                   // of the tables from x
-    float *x;
+// x[rows x width] = numeric columns rounded to `type`, then embeddings; backward: gradient of the tables from
+// x, rows added in order.
+typedef struct FedgateAssemble {
+    FedgateType type;
+    void *x;
     int64_t rows, width;
     const float *numeric;
     int64_t numeric_count;
     const int32_t *codes;
-    float *tables;
+    const void *tables;   // forward: of `type`
+    float *gradient;      // backward
     const FedgateEmbedding *embeddings;
     int64_t embedding_count;   // host memory, alive until synchronised
-    bool accumulate;   // backward: add to the tables' gradient
+    bool accumulate;   // backward: add to the gradient
 } FedgateAssemble;
 typedef struct FedgateDense {   // y[rows x out] = x[rows x in] w[in x out] + bias, then max(0, y) when relu
-    const float *x, *w, *bias;
-    float *y;
+    FedgateType type, y_type;   // of x, w, bias; of y (the type, or FP32 for logits)
+    const void *x, *w, *bias;
+    void *y;
     int64_t rows, in, out;
     bool relu;
 } FedgateDense;
 typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = dy w' x below_scale where x >
                                     // 0 when below_relu
-    const float *x, *w, *dy;
-    float *dx, *dw, *db;   // dx NULL: not wanted
+    FedgateType type;   // of x, w, dy, dx
+    const void *x, *w, *dy;
+    void *dx;   // NULL: not wanted
+    float *dw, *db;
     int64_t rows, in, out;
     bool accumulate, below_relu;   // add to dw and db; x is the output of a ReLU
     float below_scale;
 } FedgateDenseBack;
 typedef struct FedgateDropout {
-    float *x;
+    FedgateType type;
+    void *x;
     int64_t rows, width;
     uint64_t key, row;
     float keep;
@@ -93,13 +114,49 @@ typedef enum FedgateLossKind {
     FEDGATE_LOSS_CLASSES,
     FEDGATE_LOSS_SQUARE
 } FedgateLossKind;
+
+// State of the optimizer in device memory, 8 bytes a field: written by `settle`, read by `loss` and `adam`.
+// The host reads it between steps and may set it (start, resume, replay).
+typedef struct FedgateStepState {
+    double scale;    // loss scale of the next backward pass; 1 without scaling
+    double factor;   // what gradients are multiplied with in this step: unscaling and clipping in one
+    double norm;     // of this step's gradients, unscaled, before clipping; not finite when it was skipped
+    double smallest;   // scale ever used
+    int64_t attempted, applied, skipped;   // optimizer steps; attempted = applied + skipped
+    int64_t apply;    // 1: this step changes the weights, 0: it is skipped
+    int64_t pace;     // row of the pace table for this step: steps applied before it
+    int64_t clean;    // applied steps since the scale last changed
+    int64_t patience;   // skipped steps that are still forgiven before the scale is lowered
+    int64_t in_row, longest;   // skipped steps in a row: now, ever
+    int64_t at_floor;   // skipped steps with the scale already at its floor
+    int64_t grown, lowered;   // times the scale was raised, lowered
+} FedgateStepState;
+typedef struct FedgatePace {   // of one applied step: learning rate, 1 / (1 - beta^t) of both moments
+    float rate, correction1, correction2;
+} FedgatePace;
+// Decides on the step whose gradients have this sum of squares. Finite: apply, factor = min(1, clip / norm) /
+// scale (clip 0: 1 / scale); after `growth_every` clean steps the scale is multiplied by `growth` (0: never),
+// at most `ceiling`. Not finite and dynamic: skip; after `hysteresis` skips in all since the last growth the
+// scale is multiplied by `backoff` at each, never below `floor`. Not finite and not dynamic: apply, so that
+// the judges see it.
+typedef struct FedgateSettle {
+    FedgateStepState *state;
+    const double *square_sum;
+    double clip;
+    bool dynamic;
+    double growth, backoff, floor, ceiling;
+    int64_t growth_every, hysteresis;
+} FedgateSettle;
 typedef struct FedgateLoss {   // adds the sum of row losses to *loss; gradient (may be NULL) = d loss x scale
+                               // x state->scale, rounded to its type
     FedgateLossKind kind;
     const float *logits, *target;
-    float *gradient;
+    FedgateType gradient_type;
+    void *gradient;
     double *loss;
     int64_t rows, outputs;
     float scale;
+    const FedgateStepState *state;   // NULL: 1
 } FedgateLoss;
 typedef struct FedgateScore {
     FedgateLossKind kind;
@@ -107,14 +164,25 @@ typedef struct FedgateScore {
     double *score;
     int64_t rows, outputs;
 } FedgateScore;   // probabilities or values
-typedef struct FedgateAdam {   // decoupled decay; gradients scaled to norm `clip` when sqrt(*square_sum) is
-                               // over it (0: never)
+// Decoupled decay on FP32 master weights: gradients times state->factor; nothing when state->apply is 0.
+// pass (may be NULL): the new weights rounded to pass_type, for the next forward pass.
+typedef struct FedgateAdam {
     float *weights, *first, *second;
     const float *gradient;
+    void *pass;
+    FedgateType pass_type;
     int64_t count;
-    float rate, beta1, beta2, epsilon, decay, correction1, correction2, clip;
-    const double *square_sum;
+    float beta1, beta2, epsilon, decay;
+    const FedgatePace *pace;   // device memory [pace_count]; the last row holds when there are more steps
+    int64_t pace_count;
+    const FedgateStepState *state;
 } FedgateAdam;
+typedef struct FedgateCast {   // to = from, rounded to nearest even
+    void *to;
+    const void *from;
+    FedgateType to_type, from_type;
+    int64_t count;
+} FedgateCast;
 
 typedef struct FedgateBackend {
     uint32_t abi, size;   // FEDGATE_BACKEND_ABI, sizeof(FedgateBackend)
@@ -150,6 +218,8 @@ typedef struct FedgateBackend {
     void (*loss)(void *device, const FedgateLoss *op);
     void (*score)(void *device, const FedgateScore *op);
     void (*square_sum)(void *device, const float *x, int64_t count, double *ret_sum);
+    void (*cast)(void *device, const FedgateCast *op);
+    void (*settle)(void *device, const FedgateSettle *op);
     void (*adam)(void *device, const FedgateAdam *op);
     int64_t (*now_ns)(void *device);   // optional: the host's monotonic clock
 } FedgateBackend;

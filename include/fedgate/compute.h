@@ -21,7 +21,7 @@ typedef struct DeviceInfo {
     char libraries[256];   // "openblas 0.3.21 core SkylakeX"
     char core[32];   // "SkylakeX": BLAS core type, what the bits depend on
     char instruction_set[16];   // "avx2": what the BLAS core type really uses; "" unknown
-    char precision[8];   // "fp32"
+    unsigned types;   // 1 << FedgateType for each type its operations take
     int cores, threads;
     int64_t memory_bytes;   // of the machine or card
     int64_t context_bytes;   // taken by driver and libraries; 0 on cpu
@@ -82,7 +82,14 @@ void device_loss(Device *device, const FedgateLoss *op);
 void device_score(Device *device, const FedgateScore *op);
 void device_square_sum(Device *device, const float *x, int64_t count,
                        double *ret_sum);   // ret_sum: device memory
+void device_cast(Device *device, const FedgateCast *op);
+void device_settle(Device *device, const FedgateSettle *op);
 void device_adam(Device *device, const FedgateAdam *op);
+
+// -- types: "fp32", "bf16", "fp16"
+const char *device_type_name(FedgateType type);
+bool device_type_find(const char *name, FedgateType *ret_type);
+double device_type_roundoff(FedgateType type);   // unit round-off: 2^-24, 2^-8, 2^-11
 
 // -- steps and trace. Marks cut step windows on the device. The trace appends spans to a timeline until it is
 // set to NULL.

@@ -11,7 +11,7 @@
 //
 // schema "fedgate.evidence/1"; model slot run version device_class precision task: texts; seed: integer;
 //   without schema, model, run, version, device_class or selftest nothing can be judged
-//   task "binary" | "multiclass" | "regression"; precision "fp32"; device_class "cpu", "NVIDIA H200"...
+//   task "binary" | "multiclass" | "regression"; precision "fp32" | "bf16" | "fp16"; device_class "cpu", "NVIDIA H200"...
 // resumed_from_step: integer, 0 when the run was not resumed
 //
 // timeline -> overlap
@@ -53,19 +53,47 @@
 //   unexplained_bytes: what no account explains (on cpu: of the process)
 //   process_peak_bytes [o]: peak resident host memory, shown only
 //   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], kind "device" | "pinned" | "host"
+//   validation_bytes: device bytes of validation as planned, inside planned_peak_bytes
 //   live: { phase index[] bytes[] }, live device bytes at the same phase of steps over the whole run; at
 //     least 13 (3 of warm-up), not thinned to fewer than 100
 //   rehearsal: { ok: bool, peak_bytes }
 //
-// parity -> parity
-//   precision "fp32"; reference: text ("float64")
-//   probes: [ { name shape error limit unit } ], rung 1, at least 2; error scaled by the norms of the
-//     operands; a limit above 1e-4 would let TF32 (5e-4) pass and is an error
+// parity -> parity. Producers give errors, the judge has the bars (gate/parity_bars.c). u: unit round-off.
+//   precision "fp32" | "bf16" | "fp16"; reference: text ("float64")
+//   probes: [ { name shape error limit unit } ], rung 1 on the FP32 reference arm, at least 2; error scaled by
+//     the norms of the operands; a limit above 1e-4 would let TF32 (5e-4) pass and is an error
+//   All that follows: bf16 and fp16 only, absent else.
+//   operations: [ { name shape reduction error reference_error } ], rung 2: largest |y - exact| / (norm of the
+//     row x norm of the column), of the half arm against float64 on the operands as given before rounding, and
+//     of the FP32 arm; "loss sum": |sum - exact| / exact over so many rows
+//   growth: { reduction[] error[] }, rms error / rms result of random products by reduction length
+//   controls: [ { name error } ]: comparisons that must fail: "shuffled gradient", "zeroed gradient"
+//   gradients: [ { at step rows tensors: [ { name norm error cosine reference_error } ] } ], rung 3, at
+//     "start" and "trained": norm of the reference's, error = ||g - g_ref|| / norm, reference_error likewise
+//     of the reference against float64; gradients unscaled
+//   step: [ { at step update_error moved moved_reference moment_ratio representable scale_before scale_after
+//     scale_expected applied } ], rung 4, from the same FP32 state, at "start", "trained" and, fp16, "growth":
+//     update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first moment's change
+//     over the reference's, share of master weights that are exact values of the half type
+//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered stopped },
+//     of the candidate's training; schedule: steps the learning rate went on; stopped: bool
+//   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
+//     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one ulp
+//     off over FP32), "seed" (FP32 over FP32 of another seed)
+//   metric: { name relative higher_is_better quantum rows pairs: [ { seed run reference candidate } ]
+//     trained: { reference candidate } }, rung 6 on validation rows: earlier nights' pairs first, run names
+//     them; quantum: smallest step of the metric; looks: nights that have looked at these pairs, this one
+//     included; trained: the candidate's weights scored in both arithmetics
+//   slices: [ { column value rows positives[binary] reference[] candidate[] } ], metric of tonight's pairs
+//   seconds training_seconds: shown
 //
 // determinism -> determinism
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
+//   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows and digest (text,
+//     sum over rows of a hash of the row id, order does not matter) of the last whole epoch as the steps took
+//     them, and of the training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
@@ -99,6 +127,18 @@
 //     of validation and test rows against the training rows
 //   forbidden_used[] schema_changes[]: texts, empty when good
 //   reference_version: text; absent or null: nothing is live, drift is not applicable
+//
+// distribution -> distribution: { live_kind reference_version rows psi mean_difference deviation }, candidate's
+//   scores against the live version's on the same test rows: PSI over ten bins of equal counts of the live
+//   scores, difference of the means, deviation of the live scores; live_kind as in quality
+// latency -> latency: { calls rows_per_call p50_ns p99_ns }, one row a call
+// cost -> cost: { device_seconds samples cost_per_sample unit rate_per_hour }, of the whole night so far; unit
+//   "currency" with a declared rate, else "device second"
+// release -> rubric: what a person needs beside the checks to accept the release (brief.md row 22)
+//   worked_example: { step wall_ns wait_ns exposed_copy_ns compute_ns rest_ns copy_ns hidden_ns }, one step of
+//     this night; formal: [ { name expected actual tolerance unit } ], the hand-checked tables of brief.md
+//     computed by this program tonight; fallback: { kind version verified }; owner runbook: texts;
+//     simulation: null until `fedgate simulate` exists
 //
 // telemetry -> telemetry (late): { rows acknowledged dropped[o] reason[o] }, after the shipper has ended
 // selftest: { refused[] passed[] }, names of planted bad candidates that the gate refused or wrongly let pass

@@ -55,6 +55,18 @@ double stats_utility(const double *score, const double *label01, size_t n, doubl
 double stats_best_threshold(const double *score, const double *label01, size_t n, double benefit_tp,
                             double cost_fp);   // smallest of the best
 
+// The whole cost matrix of a binary decision; the two functions above are its case cost_fn = benefit_tn = 0.
+typedef struct DecisionUtility {
+    double benefit_tp, cost_fp, cost_fn, benefit_tn;
+} DecisionUtility;
+double stats_decision_utility(const double *score, const double *label01, size_t n, double threshold,
+                              const DecisionUtility *utility);
+double stats_decision_threshold(const double *score, const double *label01, size_t n,
+                                const DecisionUtility *utility);
+// k classes: mean utility[true x k + decided] when each row takes the decision of largest expected utility
+// under its probabilities; utility NULL: 1 when right, else 0.
+double stats_class_utility(Predictions predictions, const double *target, const double *utility);
+
 // Calibration: expected calibration error over equal-count bins, and the bins themselves.
 enum { CALIBRATION_BINS = 10 };
 typedef struct Calibration {
@@ -89,6 +101,33 @@ double stats_quantile(double *x, size_t n, double q);   // type 7; reorders x
 double stats_t_quantile(double confidence, double freedom);   // one-sided Student t; exact to 1e-6
 double stats_normal_quantile(double p);   // Acklam with one Newton step, 1e-9
 double stats_normal_cdf(double z);
+
+// -- equivalence: two one-sided tests (Schuirmann 1987) on paired differences, with three answers
+typedef enum Equivalence {
+    EQUIVALENCE_HELD,        // the (1 - 2 alpha) interval lies inside (-margin, +margin)
+    EQUIVALENCE_BROKEN,      // it lies outside
+    EQUIVALENCE_UNDECIDED,   // neither: more pairs are needed
+    EQUIVALENCE_VOID   // nothing to test: fewer than 2 pairs, a value not finite, all equal, margin not above 0
+} Equivalence;
+typedef struct EquivalenceTest {
+    Equivalence answer;
+    double mean, deviation;   // of the differences; deviation at least the floor
+    double half_width, lower, upper;   // of the interval
+    double margin, alpha;
+    size_t pairs, needed;   // needed for power 0.8 at zero true difference and this deviation
+} EquivalenceTest;
+// deviation_floor: a metric that moves in steps q cannot have less than q / sqrt(12).
+void stats_equivalence(const double *difference, size_t pairs, double margin, double alpha,
+                       double deviation_floor, EquivalenceTest *ret);
+// Error spent at the nth look at accumulating pairs: alpha x 6 / (pi^2 n^2); the sum over all looks is alpha.
+double stats_alpha_of_look(double alpha, int64_t look);
+size_t stats_pairs_needed(double deviation, double margin, double alpha, double power);
+// Holm (1979): which of n hypotheses with these p-values are rejected at family error alpha. NaN is rejected:
+// in a test for harm, what cannot be told is harm.
+void stats_holm(const double *p, size_t n, double alpha, bool *ret_rejected);
+double stats_t_cdf(double t, double freedom);
+// Slope of ln y over ln x by least squares; NaN with fewer than 2 points or a value not above 0.
+double stats_power_slope(const double *x, const double *y, size_t n);
 
 // ||a - b|| / ||b||, in double; NaN when b is 0 and a is not, 0 when both are.
 double stats_relative_error(const float *a, const double *reference, size_t n);

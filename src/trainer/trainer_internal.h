@@ -39,21 +39,26 @@ double schedule_rate(int64_t step, int64_t planned, double peak, double warmup_r
 double schedule_power(double base, int64_t exponent);
 double schedule_cosine(double turns);   // cos(pi x turns), 0 <= turns <= 1
 
-// -- network: one model on a device for microbatches of `rows`
+// -- network: one model on a device for microbatches of `rows`, in one arithmetic
 typedef struct Network {
     Device *device;
     TrainShape shape;
     Layout layout;
     FedgateLossKind kind;
+    FedgateType type;   // of the passes
     FedgateEmbedding embeddings[SHAPE_CATEGORICAL];
     int64_t rows;
     bool training;
-    float *weights, *gradients, *moments;   // moments: first, then second
+    float *weights, *gradients, *moments;   // master weights; moments: first, then second
+    void *pass;   // weights as the passes read them, of `type`; the master weights themselves in FP32
     char *block;
     int64_t block_bytes;   // activations and their gradients
-    float *x, *dx;   // NULL without embeddings: the batch itself is the input
-    float *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];
+    void *x, *dx;   // of `type`; NULL in FP32 without embeddings: the batch itself is the input
+    void *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];   // of `type`, but for the logits, which are FP32
     double *sums;   // loss, square sum of the gradients
+    FedgateStepState *state;   // device
+    FedgatePace *pace;   // device
+    int64_t pace_count;
 } Network;
 enum { SUM_LOSS, SUM_SQUARES, SUM_COUNT };
 typedef struct Rows {
@@ -66,15 +71,34 @@ typedef struct Dropout {
     float keep;
     uint64_t key;
 } Dropout;
+typedef struct Recipe {
+    double rate, warmup, final_ratio, decay, beta1, beta2, epsilon, clip, dropout;
+    double scale_initial, scale_floor;
+    int64_t scale_growth, scale_hysteresis, scale_stop;
+} Recipe;   // options train.*
+// training: with gradients, moments, state. account_prefix "" or "parity ": accounts are named "<prefix>weights"
+// and so on, and the device budget holds for both.
 bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
-                  int64_t rows, bool training, Error *error);
+                  FedgateType type, int64_t rows, bool training, const char *account_prefix, Error *error);
 void network_close(Network *network);
+void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);
 void network_loss(Network *network, const Rows *rows, float scale, bool gradient);   // adds to sums[SUM_LOSS]
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate);
 double network_flop(const Network *network, int64_t rows, bool backward);
 double network_bytes(const Network *network, int64_t rows, bool backward);
 bool network_read_loss(Network *network, double *ret_sum, Error *error);   // and sets it to 0
+// -- and its training: start, one optimizer step, state in and out
+bool network_set_pace(Network *network, const Recipe *recipe, int64_t planned, Error *error);   // the table
+bool network_start(Network *network, const Recipe *recipe, uint64_t seed, Error *error);   // initial weights
+// Gradient of the mean loss of the rows by microbatches, times the loss scale; then settle and AdamW.
+// network_gradient leaves the gradient; network_update uses it. seed and step decide the dropout.
+void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
+                      uint64_t seed, int64_t step);
+void network_update(Network *network, const Recipe *recipe);
+// state: weights, first, second [3 x layout.floats] of the host.
+bool network_save(Network *network, float *ret_state, FedgateStepState *ret_step, Error *error);
+bool network_load(Network *network, const float *state, const FedgateStepState *step, Error *error);
 
 struct Model {
     TrainShape shape;
@@ -136,10 +160,6 @@ typedef struct ModelStep {
 } ModelStep;
 void model_clock_init(ModelClock *model, int64_t now_ns, int64_t workers, int64_t prefetch);
 void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step);
-
-typedef struct Recipe {
-    double rate, warmup, final_ratio, decay, beta1, beta2, epsilon, clip, dropout;
-} Recipe;   // options train.*
 
 // -- clerk: tells the loader that compute has begun, on a thread of its own
 typedef struct Clerk {
