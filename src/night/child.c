@@ -64,7 +64,7 @@ static bool child_rehearse(void *context, Error *error)
 static bool child_parity(void *context, Error *error)
 {
     Child *child = context;
-    return trainer_probe_reference(child->trainer, child->evidence, error);
+    return trainer_parity_early(child->trainer, child->evidence, error);
 }
 
 static bool child_train(void *context, Error *error)
@@ -79,13 +79,15 @@ static bool child_train(void *context, Error *error)
         return false;
     child_watch_end(child);
     const TrainResult *result = &child->result;
-    bool limited = result->stopped_early && !child->stop_for_window && !child->stop_for_signal;
+    bool limited =
+        result->stopped_early && !child->stop_for_window && !child->stop_for_signal && !result->scale_lost;
     Json *window = night_section(child->evidence, "window");
     json_put_integer(window, "planned_steps", result->planned_steps);
     json_put_integer(window, "done_steps", result->steps);
     json_put_bool(window, "stopped_early", result->stopped_early);
     json_put_text(window, "end_reason",
                   child->stop_for_window                  ? "deadline"
+                  : result->scale_lost                    ? "loss_scale"
                   : limited                               ? "time_limit"
                   : result->steps < result->planned_steps ? "patience"
                                                           : "planned");
@@ -108,6 +110,37 @@ static bool child_evaluate_step(void *context, Error *error)
     return child->result.stopped_early || child_evaluate(child, error);
 }
 
+// The rungs that need the trained candidate; pairs of earlier nights are put before tonight's.
+static bool child_parity_late(void *context, Error *error)
+{
+    Child *child = context;
+    const Config *config = child->night->config;
+    if (child->result.stopped_early)
+        return true;
+    size_t count = config_list_count(config, "quality.slices"), read = 0;
+    const char **names = calloc(count + 1, sizeof *names);
+    Column *columns = calloc(count + 1, sizeof *columns);
+    bool good = (names != NULL && columns != NULL) ||
+                FAIL(error, ERROR_MEMORY, 0, "could not allocate the slices of parity");
+    for (; good && read < count; read++) {
+        names[read] = config_list_text(config, "quality.slices", read);
+        if (!dataset_column(child->night->dataset, SPLIT_VALIDATION, names[read], &columns[read], error)) {
+            good = error_prefix(error, "slice column '%s'", names[read]);
+            break;
+        }
+    }
+    ParitySpec spec = {
+        .slice_names = names, .slices = columns, .slice_count = count, .run = child->night->run};
+    good = good && child_metric(child->night, &spec.metric, error) &&
+           trainer_parity_late(child->trainer, &spec, child->evidence, error) &&
+           night_pairs_join(child->night, night_section(child->evidence, "parity"), error);
+    for (size_t i = 0; i < read; i++)
+        column_done(&columns[i]);
+    free(columns);
+    free(names);
+    return good;
+}
+
 static const struct {
     const char *name;
     bool (*run)(void *, Error *);
@@ -116,6 +149,7 @@ static const struct {
     {"parity", child_parity},
     {"train", child_train},
     {"evaluate", child_evaluate_step},
+    {"parity late", child_parity_late},
 };
 
 // -- what the process as a whole used, beside the accounts. On the cpu back end device memory is the

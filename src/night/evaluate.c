@@ -288,21 +288,28 @@ static bool evaluate(Evaluation *e, Error *error)
     return put_slices(e, slices, error) && evaluate_put_latency(e, error);
 }
 
+bool child_metric(const Night *night, Metric *ret_metric, Error *error)
+{
+    const char *task = config_text(night->config, "task"),
+               *metric = config_text(night->config, "quality.metric");
+    if (metric[0] == '\0')
+        metric = strcmp(task, "binary") == 0       ? "auc"
+                 : strcmp(task, "regression") == 0 ? "rmse"
+                                                   : "logloss";
+    return stats_find_metric(metric, ret_metric) ||
+           FAIL(error, ERROR_CONFIG, 0, "unknown metric '%s'", metric);
+}
+
 bool child_evaluate(Child *child, Error *error)
 {
     Night *night = child->night;
-    const char *task = config_text(night->config, "task"),
-               *metric = config_text(night->config, "quality.metric");
+    const char *task = config_text(night->config, "task");
     Evaluation e = {.child = child,
                     .night = night,
                     .binary = strcmp(task, "binary") == 0,
                     .regression = strcmp(task, "regression") == 0,
                     .width = dataset_classes(night->dataset)};
-    if (metric[0] == '\0')
-        metric = e.binary ? "auc" : e.regression ? "rmse" : "logloss";
-    if (!stats_find_metric(metric, &e.metric))
-        return FAIL(error, ERROR_CONFIG, 0, "unknown metric '%s'", metric);
-    if (!dataset_still_same(night->dataset, error))
+    if (!child_metric(night, &e.metric, error) || !dataset_still_same(night->dataset, error))
         return false;
     bool done = evaluate(&e, error);
     for (int m = 0; m < MODEL_COUNT; m++) {

@@ -28,7 +28,7 @@ StepEnd night_step_judge(Night *night, Error *error)
                   LOG_FIELD_REAL("limit", json_number_or(json_get(check, "limit"), 0)));
     }
     if (!night_save(night, "evidence.json", night->evidence, error) ||
-        !night_save(night, "judgement.json", night->judgement, error))
+        !night_save(night, "judgement.json", night->judgement, error) || !night_pairs_keep(night, error))
         return STEP_FAILED;
     return STEP_GO_ON;
 }

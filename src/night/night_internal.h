@@ -104,6 +104,7 @@ StepEnd night_run_child(Night *night, Error *error);
 int night_child_main(void *night, int report_fd);
 typedef struct Child Child;
 bool child_evaluate(Child *child, Error *error);   // evaluate.c
+bool child_metric(const Night *night, Metric *ret_metric, Error *error);   // evaluate.c: what decides
 bool child_watch(void *child, const TrainProgress *progress);   // watch.c: the TrainWatch of step 7
 void child_watch_end(Child *child);   // sends the last, shorter window
 
@@ -146,6 +147,10 @@ void night_shape(const Config *config, const Dataset *dataset, const Maps *maps,
                  PlanShape *ret_shape);
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
+
+// parity pairs over nights (pairs.c)
+bool night_pairs_join(const Night *night, Json *parity, Error *error);   // earlier nights' before tonight's
+bool night_pairs_keep(const Night *night, Error *error);   // for the nights to come
 
 // telemetry rows (rows.c)
 bool night_spool_start(Night *night, Error *error);

@@ -1,0 +1,99 @@
+// pairs - the paired short trainings of rung 6 accumulate over nights: parity/<key>.json in the home.
+//
+// Pairs of two nights may be taken together when nothing but data and seed differs: the key is the identity
+// record without those, the metric and the length of the trainings. Every judged night keeps its pairs,
+// refused or not: choosing among them would be choosing the answer. Each night that adds pairs is one look at
+// them, and the judge spends its error over the looks. The file says only what runs/<run>/evidence.json says
+// too.
+#include "night_internal.h"
+
+#include <string.h>
+
+enum { PAIRS_FORMAT = 1, PAIRS_KEPT = 512, PAIRS_NAME_HEX = 16 };
+
+static bool pairs_path(const Night *night, const Json *parity, char *ret_path, Error *error)
+{
+    // Known only after the data was read: what a later night changes without changing the question.
+    static const char *const moving[] = {"data.cutoff", "train.epochs", "train.max_steps"};
+    OWNED(Json, json_free) *record = json_copy_deep(night->record);
+    json_remove(record, "data");
+    json_remove(record, "seed");
+    Json *options = night_section(record, "options");
+    for (size_t i = 0; i < sizeof moving / sizeof moving[0]; i++)
+        json_remove(options, moving[i]);
+    json_put(record, "metric", json_copy_deep(json_find(parity, "metric.name")));
+    json_put(record, "steps", json_copy_deep(json_find(parity, "trajectory.steps")));
+    Digest digest;
+    char hex[DIGEST_HEX_SIZE], folder[FILE_PATH_SIZE], name[PAIRS_NAME_HEX + 8];
+    identity_digest(record, &digest);
+    digest_hex(&digest, hex);
+    return file_join(folder, night->options->home, "parity", error) &&
+           (text_print(name, sizeof name, "%.*s.json", PAIRS_NAME_HEX, hex) ||
+            FAIL(error, ERROR_INTERNAL, 0, "name of parity pairs too long")) &&
+           file_join(ret_path, folder, name, error);
+}
+
+static bool has_seed(const Json *pairs, const Json *seed)
+{
+    for (size_t i = 0; i < json_count(pairs); i++) {
+        if (json_same(json_get(json_at(pairs, i), "seed"), seed))
+            return true;
+    }
+    return false;
+}
+
+// Earlier pairs first, then tonight's; a pair that both have (the same version again) counts once.
+static Json *join_pairs(const Json *earlier, const Json *tonight, bool *ret_new)
+{
+    Json *joined = json_make_array();
+    size_t count = json_count(earlier), skip = count > PAIRS_KEPT ? count - PAIRS_KEPT : 0;
+    for (size_t i = skip; i < count; i++) {
+        if (!has_seed(tonight, json_get(json_at(earlier, i), "seed")))
+            json_add(joined, json_copy_deep(json_at(earlier, i)));
+    }
+    *ret_new = false;
+    for (size_t i = 0; i < json_count(tonight); i++) {
+        *ret_new = *ret_new || !has_seed(earlier, json_get(json_at(tonight, i), "seed"));
+        json_add(joined, json_copy_deep(json_at(tonight, i)));
+    }
+    return joined;
+}
+
+bool night_pairs_join(const Night *night, Json *parity, Error *error)
+{
+    if (!json_is_object(json_get(parity, "metric")))
+        return true;
+    char path[FILE_PATH_SIZE];
+    if (!pairs_path(night, parity, path, error))
+        return false;
+    OWNED(Json, json_free) *stored = NULL;
+    if (file_exists(path) && (stored = json_read_file(path, NIGHT_JSON_MAX, error)) == NULL)
+        return error_hint(error, "Without the pairs of earlier nights this one cannot be judged: restore the "
+                                 "file, or remove it to begin again.");
+    const Json *earlier = json_get(stored, "pairs");
+    int64_t looks = json_integer_or(json_get(stored, "looks"), stored == NULL ? 0 : -1);
+    if (stored != NULL && (json_integer_or(json_get(stored, "format"), 0) != PAIRS_FORMAT ||
+                           !json_is_array(earlier) || looks < 1))
+        return FAIL(error, ERROR_DATA, 0, "file '%s' does not hold parity pairs of format %d", path,
+                    PAIRS_FORMAT);
+    Json *metric = night_section(parity, "metric");
+    bool new = false;
+    json_put(metric, "pairs", join_pairs(earlier, json_get(metric, "pairs"), &new));
+    json_put_integer(metric, "looks", looks + (new || looks == 0));
+    return true;
+}
+
+bool night_pairs_keep(const Night *night, Error *error)
+{
+    const Json *parity = json_get(night->evidence, "parity"), *metric = json_get(parity, "metric");
+    if (!json_is_array(json_get(metric, "pairs")))
+        return true;
+    char path[FILE_PATH_SIZE], folder[FILE_PATH_SIZE];
+    OWNED(Json, json_free) *kept = json_make_object();
+    json_put_integer(kept, "format", PAIRS_FORMAT);
+    json_put(kept, "looks", json_copy_deep(json_get(metric, "looks")));
+    json_put(kept, "pairs", json_copy_deep(json_get(metric, "pairs")));
+    return file_join(folder, night->options->home, "parity", error) &&
+           file_make_directories(folder, 0750, error) && pairs_path(night, parity, path, error) &&
+           json_write_file(kept, JSON_INDENTED, path, error);
+}
