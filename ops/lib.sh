@@ -5,8 +5,8 @@ ops_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly ops_root
 
 # Debian 12 names; libasan and libubsan come with gcc.
-readonly ops_packages=(build-essential cmake ninja-build pkg-config check libarchive-dev libjansson-dev libopenblas-dev
-    libpq-dev libssl-dev libyaml-dev zlib1g-dev postgresql-15 tzdata)
+readonly ops_packages=(build-essential cmake ninja-build pkg-config check libarchive-dev libcurl4-openssl-dev
+    libjansson-dev libopenblas-dev libpq-dev libssl-dev libyaml-dev zlib1g-dev postgresql-15 tzdata)
 readonly ops_unavailable=69
 
 ops_say() { printf '== %s\n' "$*" >&2; }

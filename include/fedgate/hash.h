@@ -20,6 +20,8 @@ void hash_end(Hash *hash, Digest *ret_digest);
 void hash_abort(Hash *hash);
 
 void hash_bytes(const void *bytes, size_t length, Digest *ret_digest);
+// HMAC-SHA256 (RFC 2104).
+void hash_hmac(const void *key, size_t key_length, const void *bytes, size_t length, Digest *ret_digest);
 // Whole file through one descriptor (opened O_NOFOLLOW); ret_size may be NULL. ERROR_IO, path named.
 WARN_UNUSED bool hash_file(const char *path, Digest *ret_digest, uint64_t *ret_size, Error *error);
 // From offset 0, by pread.

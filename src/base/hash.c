@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fedgate/hash.h>
+#include <limits.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,16 @@ void hash_bytes(const void *bytes, size_t length, Digest *ret_digest)
 {
     if (EVP_Digest(length > 0 ? bytes : "", length, ret_digest->bytes, NULL, EVP_sha256(), NULL) != 1)
         BUG("libcrypto could not compute a SHA-256");
+}
+
+void hash_hmac(const void *key, size_t key_length, const void *bytes, size_t length, Digest *ret_digest)
+{
+    unsigned written = 0;
+    if (key_length > INT_MAX ||
+        HMAC(EVP_sha256(), key_length > 0 ? key : "", (int)key_length, (const unsigned char *)bytes, length,
+             ret_digest->bytes, &written) == NULL ||
+        written != sizeof ret_digest->bytes)
+        BUG("libcrypto could not compute an HMAC-SHA256");
 }
 
 bool hash_fd(int fd, Digest *ret_digest, uint64_t *ret_size, Error *error)
