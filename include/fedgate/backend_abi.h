@@ -80,7 +80,7 @@ typedef struct FedgateAssemble {
     int64_t numeric_count;
     const int32_t *codes;
     const void *tables;   // forward: of `type`
-    float *gradient;      // backward
+    float *gradient;   // backward
     const FedgateEmbedding *embeddings;
     int64_t embedding_count;   // host memory, alive until synchronised
     bool accumulate;   // backward: add to the gradient
@@ -118,15 +118,16 @@ typedef enum FedgateLossKind {
 // State of the optimizer in device memory, 8 bytes a field: written by `settle`, read by `loss` and `adam`.
 // The host reads it between steps and may set it (start, resume, replay).
 typedef struct FedgateStepState {
-    double scale;    // loss scale of the next backward pass; 1 without scaling
+    double scale;   // loss scale of the next backward pass; 1 without scaling
     double factor;   // what gradients are multiplied with in this step: unscaling and clipping in one
-    double norm;     // of this step's gradients, unscaled, before clipping; not finite when it was skipped
+    double norm;   // of this step's gradients, unscaled, before clipping; not finite when it was skipped
     double smallest;   // scale ever used
     int64_t attempted, applied, skipped;   // optimizer steps; attempted = applied + skipped
-    int64_t apply;    // 1: this step changes the weights, 0: it is skipped
-    int64_t pace;     // row of the pace table for this step: steps applied before it
-    int64_t clean;    // applied steps since the scale last changed
-    int64_t patience;   // skipped steps that are still forgiven before the scale is lowered
+    int64_t apply;   // 1: this step changes the weights, 0: it is skipped
+    int64_t pace;   // row of the pace table for this step: steps applied before it
+    int64_t clean;   // applied steps since the last skip or growth
+    int64_t patience;   // the skip that brings it to 0, and each one after, lowers the scale; starts as
+                        // hysteresis
     int64_t in_row, longest;   // skipped steps in a row: now, ever
     int64_t at_floor;   // skipped steps with the scale already at its floor
     int64_t grown, lowered;   // times the scale was raised, lowered
@@ -135,10 +136,11 @@ typedef struct FedgatePace {   // of one applied step: learning rate, 1 / (1 - b
     float rate, correction1, correction2;
 } FedgatePace;
 // Decides on the step whose gradients have this sum of squares. Finite: apply, factor = min(1, clip / norm) /
-// scale (clip 0: 1 / scale); after `growth_every` clean steps the scale is multiplied by `growth` (0: never),
-// at most `ceiling`. Not finite and dynamic: skip; after `hysteresis` skips in all since the last growth the
-// scale is multiplied by `backoff` at each, never below `floor`. Not finite and not dynamic: apply, so that
-// the judges see it.
+// scale (clip 0: 1 / scale); when dynamic, after `growth_every` clean steps the scale is multiplied by
+// `growth` (0: never), at most `ceiling`, and patience is `hysteresis` again. Not finite and dynamic: skip;
+// the skip number `hysteresis` since the last growth and each one after multiply the scale by `backoff`,
+// never below `floor`. Not finite and not dynamic: apply, so that the judges see it. src/compute/settle.h
+// says it in C.
 typedef struct FedgateSettle {
     FedgateStepState *state;
     const double *square_sum;
@@ -148,7 +150,7 @@ typedef struct FedgateSettle {
     int64_t growth_every, hysteresis;
 } FedgateSettle;
 typedef struct FedgateLoss {   // adds the sum of row losses to *loss; gradient (may be NULL) = d loss x scale
-                               // x state->scale, rounded to its type
+                               // x state->scale as a float, rounded to its type
     FedgateLossKind kind;
     const float *logits, *target;
     FedgateType gradient_type;

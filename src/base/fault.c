@@ -22,15 +22,23 @@ static const FaultRow fault_rows[] = {
     {"copy.slow_ns", "Every copy lasts this many nanoseconds longer."},
     {"decode.slow_ns", "Every decoded batch lasts this many nanoseconds longer."},
     {"input.drop_column", "The column of this index is missing from the input."},
+    // -- arithmetic of the cpu back end
+    {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
+    {"compute.bf16_sums", "BF16 multiplications keep their running sums in BF16."},
+    {"compute.metric_bf16", "Losses are summed in BF16."},
     // -- training
     {"step.stall_every", "Every Nth step stalls."},
     {"step.stall_ns", "A stalled step waits this many nanoseconds."},
     {"train.nan_step", "The loss of this step is not a number."},
+    {"train.remainder", "The remainder batch of an epoch is dropped (1) or counted twice (2)."},
+    {"train.unscale_twice", "Gradients are divided by the loss scale twice."},
+    {"train.no_master", "There are no FP32 master weights: weights are rounded after each step."},
     {"train.leak_bytes", "Every step keeps a buffer of this many bytes."},
     {"train.unsynchronised", "The step timer is stopped before the device has finished."},
     {"determinism.perturb", "A replayed step changes one bit."},
     {"parity.tf32", "The reference arm is rounded in secret."},
     {"memory.extra_bytes", "The device arena holds this many bytes that no plan names."},
+    {"memory.validation_bytes", "Validation takes this many bytes more on the device."},
     {"quality.shuffle_labels", "The candidate trains on shuffled labels."},
     {"quality.copy_baseline", "The candidate is a copy of the statistical baseline."},
     // -- modelled durations on the simulated clock

@@ -5,6 +5,7 @@
 #include <fedgate/text.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "load.h"
 
@@ -57,14 +58,14 @@ static bool describe(Device *device, const FedgateFacts *facts)
     DeviceInfo *info = &device->info;
     info->cores = facts->cores;
     info->threads = facts->threads;
+    info->types = facts->types;
     info->memory_bytes = facts->memory_bytes;
     info->context_bytes = facts->context_bytes;
     return text_copy(info->backend, sizeof info->backend, device->backend->name) &&
            text_copy(info->name, sizeof info->name, facts->name) &&
            text_copy(info->libraries, sizeof info->libraries, facts->libraries) &&
            text_copy(info->core, sizeof info->core, facts->core) &&
-           text_copy(info->instruction_set, sizeof info->instruction_set, facts->instruction_set) &&
-           text_copy(info->precision, sizeof info->precision, "fp32");
+           text_copy(info->instruction_set, sizeof info->instruction_set, facts->instruction_set);
 }
 
 Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger,
@@ -300,7 +301,46 @@ void device_square_sum(Device *device, const float *x, int64_t count, double *re
     device->backend->square_sum(device->handle, x, count, ret_sum);
 }
 
+void device_cast(Device *device, const FedgateCast *op)
+{
+    device->backend->cast(device->handle, op);
+}
+
+void device_settle(Device *device, const FedgateSettle *op)
+{
+    device->backend->settle(device->handle, op);
+}
+
 void device_adam(Device *device, const FedgateAdam *op)
 {
     device->backend->adam(device->handle, op);
+}
+
+static const struct {
+    const char *name;
+    double roundoff;
+} types[] = {
+    [FEDGATE_FP32] = {"fp32", 0x1p-24},
+    [FEDGATE_BF16] = {"bf16", 0x1p-8},
+    [FEDGATE_FP16] = {"fp16", 0x1p-11},
+};
+
+const char *device_type_name(FedgateType type)
+{
+    return types[type].name;
+}
+
+bool device_type_find(const char *name, FedgateType *ret_type)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(types[i].name, name) == 0) {
+            *ret_type = (FedgateType)i;
+            return true;
+        }
+    return false;
+}
+
+double device_type_roundoff(FedgateType type)
+{
+    return types[type].roundoff;
 }

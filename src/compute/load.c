@@ -23,7 +23,7 @@ static bool slots_complete(const FedgateBackend *b)
            b->event_new && b->event_free && b->event_record && b->event_done && b->event_wait && b->copy_in &&
            b->copy_out && b->load && b->synchronise && b->mark_step && b->zero && b->copy && b->assemble &&
            b->assemble_back && b->dense && b->dense_back && b->dropout && b->loss && b->score &&
-           b->square_sum && b->adam;
+           b->square_sum && b->cast && b->settle && b->adam;
 }
 
 bool backend_check(const FedgateBackend *backend, Error *error)

@@ -59,7 +59,8 @@ START_TEST(the_device_says_what_it_is)
 {
     const DeviceInfo *info = device_info(device);
     ck_assert_str_eq(info->backend, "cpu");
-    ck_assert_str_eq(info->precision, "fp32");
+    ck_assert_uint_eq(info->types, 1u << FEDGATE_FP32 | 1u << FEDGATE_BF16 | 1u << FEDGATE_FP16);
+    ck_assert_int_gt(info->context_bytes, 0);   // scratch of one thread
     ck_assert_int_ge(info->cores, 1);
     ck_assert_int_eq(info->threads, 1);
     ck_assert_int_gt(info->memory_bytes, 0);
@@ -338,7 +339,7 @@ START_TEST(embeddings_stand_beside_numbers_and_gather_their_gradients)
     device_assemble(device, &op);
     const float expected[8] = {.5f, 5, 6, 8, .25f, 5, 6, 7};
     ck_assert_mem_eq(x, expected, sizeof x);
-    op.tables = gradient;
+    op.gradient = gradient;
     device_assemble_back(device, &op);
     const float sums[8] = {0, 0, 0, 0, 10, 12, 7, 8};
     ck_assert_mem_eq(gradient, sums, sizeof sums);
@@ -435,20 +436,21 @@ START_TEST(an_optimizer_step_follows_the_published_rule_and_clips_by_the_norm)
     for (int i = 0; i < COUNT; i++)
         expected += (double)g[i] * (double)g[i];
     ck_assert_double_eq_tol(square_sum, expected, 1e-12);
+    FedgateStepState state = {.scale = 1};
+    FedgatePace pace = {.rate = .01f, .correction1 = 10, .correction2 = 100};
+    device_settle(device, &(FedgateSettle){.state = &state, .square_sum = &square_sum, .clip = .5});
     device_adam(device, &(FedgateAdam){.weights = w,
                                        .gradient = g,
                                        .first = m,
                                        .second = v,
                                        .count = COUNT,
-                                       .rate = .01f,
                                        .beta1 = .9f,
                                        .beta2 = .99f,
                                        .epsilon = 1e-8f,
                                        .decay = .1f,
-                                       .correction1 = 10,
-                                       .correction2 = 100,
-                                       .clip = .5f,
-                                       .square_sum = &square_sum});
+                                       .pace = &pace,
+                                       .pace_count = 1,
+                                       .state = &state});
     for (int i = 0; i < COUNT; i++) {
         double gradient = (double)g[i] * .5 / sqrt(expected), first = .9 * (double)old_m[i] + .1 * gradient,
                second = .01 * gradient * gradient;

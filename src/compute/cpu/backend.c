@@ -19,7 +19,26 @@ static void close_device(void *handle)
     CpuDevice *device = handle;
     stream_free(device->stream);
     pool_free(device->pool);
+    free(device->scratch);
     free(device);
+}
+
+static void *take(void *device, FedgateMemory memory, int64_t bytes)
+{
+    (void)device, (void)memory;
+    size_t size = ((size_t)bytes + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
+    void *address = aligned_alloc(CPU_ALIGNMENT, size > 0 ? size : CPU_ALIGNMENT);
+    if (address)
+        memset(address, 0, size);   // touched now: no page fault inside a measured step
+    return address;
+}
+
+static bool take_scratch(CpuDevice *device, FedgateFacts *ret_facts)
+{
+    ret_facts->threads = pool_threads(device->pool);
+    ret_facts->context_bytes = ret_facts->threads * (int64_t)sizeof *device->scratch;
+    device->scratch = take(device, FEDGATE_MEMORY_DEVICE, ret_facts->context_bytes);
+    return device->scratch != NULL;
 }
 
 static void *open_device(int index, int threads, const FedgateHost *host, FedgateFacts *ret_facts,
@@ -37,24 +56,13 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
         device->step = -1;
         device->pool = pool_new(ret_facts->threads);
         device->stream = device->pool ? stream_new(device) : NULL;
-        if (device->stream) {
-            ret_facts->threads = pool_threads(device->pool);
+        if (device->stream && take_scratch(device, ret_facts))
             return device;
-        }
         close_device(device);
     }
-    snprintf(ret_reason, FEDGATE_REASON_SIZE, "could not start %d threads", ret_facts->threads);
+    snprintf(ret_reason, FEDGATE_REASON_SIZE, "could not start %d threads with %zu bytes of scratch each",
+             ret_facts->threads, sizeof(CpuScratch));
     return NULL;
-}
-
-static void *take(void *device, FedgateMemory memory, int64_t bytes)
-{
-    (void)device, (void)memory;
-    size_t size = ((size_t)bytes + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
-    void *address = aligned_alloc(CPU_ALIGNMENT, size > 0 ? size : CPU_ALIGNMENT);
-    if (address)
-        memset(address, 0, size);   // touched now: no page fault inside a measured step
-    return address;
 }
 
 static void give(void *device, FedgateMemory memory, void *address, int64_t bytes)
@@ -178,5 +186,7 @@ const FedgateBackend fedgate_backend = {
     .loss = cpu_loss,
     .score = cpu_score,
     .square_sum = cpu_square_sum,
+    .cast = cpu_cast,
+    .settle = cpu_settle,
     .adam = cpu_adam,
 };

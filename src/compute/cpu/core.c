@@ -115,6 +115,7 @@ void cpu_facts(FedgateFacts *ret_facts)
     snprintf(ret_facts->core, sizeof ret_facts->core, "%s", blas_core());
     snprintf(ret_facts->instruction_set, sizeof ret_facts->instruction_set, "%s",
              instruction_set(blas_core()));
+    ret_facts->types = 1u << FEDGATE_FP32 | 1u << FEDGATE_BF16 | 1u << FEDGATE_FP16;
     cpu_set_t set;
     ret_facts->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     ret_facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);

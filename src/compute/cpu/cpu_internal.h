@@ -9,20 +9,27 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { CPU_BLOCK_ROWS = 512, CPU_PANEL_ROWS = 128 };
+enum { CPU_BLOCK_ROWS = 512, CPU_PANEL_ROWS = 128, CPU_TILE = 256 };
 
 typedef struct Pool Pool;
-typedef void (*PoolTask)(void *context, int64_t index);
+typedef void (*PoolTask)(void *context, int64_t index, int worker);   // worker: below pool_threads
 Pool *pool_new(int threads);   // threads: the caller's included
 void pool_free(Pool *pool);
 int pool_threads(const Pool *pool);
 void pool_run(Pool *pool, int64_t tasks, PoolTask task, void *context);   // returns when every task has ended
+
+// Where one compute thread widens the operands of 2-byte types, a tile at a time: the only memory that the
+// operations use beside what they are given, taken when the device opens and stated as its context.
+typedef struct CpuScratch {
+    float a[CPU_TILE * CPU_TILE], b[CPU_TILE * CPU_TILE], c[CPU_TILE * CPU_TILE], bias[CPU_TILE];
+} CpuScratch;
 
 typedef struct Stream Stream;
 typedef struct CpuDevice {
     const FedgateHost *host;
     Pool *pool;
     Stream *stream;
+    CpuScratch *scratch;   // one a thread of the pool
     _Atomic int64_t step;   // of the last mark
 } CpuDevice;
 
@@ -54,6 +61,8 @@ void cpu_dropout(void *device, const FedgateDropout *op);
 void cpu_loss(void *device, const FedgateLoss *op);
 void cpu_score(void *device, const FedgateScore *op);
 void cpu_square_sum(void *device, const float *x, int64_t count, double *ret_sum);
+void cpu_cast(void *device, const FedgateCast *op);
+void cpu_settle(void *device, const FedgateSettle *op);
 void cpu_adam(void *device, const FedgateAdam *op);
 
 #endif

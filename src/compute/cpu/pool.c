@@ -6,10 +6,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+typedef struct Worker {
+    Pool *pool;
+    pthread_t thread;
+    int number;   // from 1; the caller is 0
+} Worker;
+
 struct Pool {
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    pthread_t *workers;
+    Worker *workers;
     int count;   // workers, the caller not counted
     uint64_t round;   // of the operation being shared out
     int busy;   // workers still in it
@@ -20,15 +26,16 @@ struct Pool {
     _Atomic int64_t next;
 };
 
-static void take_tasks(Pool *pool)
+static void take_tasks(Pool *pool, int worker)
 {
     for (int64_t i = atomic_fetch_add(&pool->next, 1); i < pool->tasks; i = atomic_fetch_add(&pool->next, 1))
-        pool->task(pool->context, i);
+        pool->task(pool->context, i, worker);
 }
 
 static void *work(void *context)
 {
-    Pool *pool = context;
+    const Worker *worker = context;
+    Pool *pool = worker->pool;
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
@@ -38,7 +45,7 @@ static void *work(void *context)
             break;
         seen = pool->round;
         pthread_mutex_unlock(&pool->lock);
-        take_tasks(pool);
+        take_tasks(pool, worker->number);
         pthread_mutex_lock(&pool->lock);
         if (--pool->busy == 0)
             pthread_cond_signal(&pool->end);
@@ -57,7 +64,9 @@ Pool *pool_new(int threads)
     pthread_cond_init(&pool->end, NULL);
     pool->workers = calloc((size_t)threads, sizeof *pool->workers);
     for (int i = 1; pool->workers && i < threads; i++) {
-        if (pthread_create(&pool->workers[pool->count], NULL, work, pool) != 0)
+        Worker *worker = &pool->workers[pool->count];
+        *worker = (Worker){.pool = pool, .number = i};
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
             break;   // fewer helpers: slower, the same bits
         pool->count++;
     }
@@ -76,7 +85,7 @@ void pool_free(Pool *pool)
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->count; i++)
-        pthread_join(pool->workers[i], NULL);
+        pthread_join(pool->workers[i].thread, NULL);
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->begin);
     pthread_cond_destroy(&pool->end);
@@ -93,7 +102,7 @@ void pool_run(Pool *pool, int64_t tasks, PoolTask task, void *context)
 {
     if (tasks == 1 || pool->count == 0) {
         for (int64_t i = 0; i < tasks; i++)
-            task(context, i);
+            task(context, i, 0);
         return;
     }
     pthread_mutex_lock(&pool->lock);
@@ -105,7 +114,7 @@ void pool_run(Pool *pool, int64_t tasks, PoolTask task, void *context)
     pool->round++;
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
-    take_tasks(pool);
+    take_tasks(pool, 0);
     pthread_mutex_lock(&pool->lock);
     while (pool->busy > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
