@@ -26,6 +26,8 @@ void dataset_digest(const Dataset *dataset, Digest *ret_digest);
 // Files with sizes and digests, rows by split, bad, bad_rows (the first of them), after_cutoff, cutoff.
 Json *dataset_describe(const Dataset *dataset);
 size_t dataset_rows(const Dataset *dataset, Split split);
+// Sum over these rows of hash_mix(row id), as feed_epoch_digest: what an epoch over each of them once gives.
+uint64_t dataset_row_digest(const Dataset *dataset, Split split);
 int dataset_classes(const Dataset *dataset);   // 1 binary or regression, else k
 // ERROR_DATA when a file's bytes changed since it was opened.
 WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);

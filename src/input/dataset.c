@@ -207,6 +207,14 @@ size_t dataset_rows(const Dataset *dataset, Split split)
     return dataset->split_count[split];
 }
 
+uint64_t dataset_row_digest(const Dataset *dataset, Split split)
+{
+    uint64_t digest = 0;
+    for (size_t i = 0; i < dataset->split_count[split]; i++)
+        digest += hash_mix(dataset->rows[dataset->split_rows[split][i]].id);
+    return digest;
+}
+
 int dataset_classes(const Dataset *dataset)
 {
     return dataset->schema.task == TASK_MULTICLASS ? dataset->schema.classes : 1;
