@@ -14,19 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKPOINT_FORMAT = 1, CHECKPOINTS_KEPT = 2, CHECKPOINT_PARTS = 5, CHECKPOINT_JSON_MAX = 1000 * 1000 };
+enum { CHECKPOINT_FORMAT = 2, CHECKPOINTS_KEPT = 2, CHECKPOINT_JSON_MAX = 1000 * 1000 };
 static const char account[] = "checkpoint", prefix[] = "step-", temporary[] = ".tmp-step";
 
-// Arrays of a checkpoint, in units of the number of weights
-enum { PART_STATE, PART_BEST, PART_START_AFTER, PART_MIDDLE_STATE, PART_MIDDLE_AFTER };
+// Arrays of a checkpoint: floats in units of the number of weights, or the step state as it is
+enum {
+    PART_STATE,
+    PART_STEP,
+    PART_BEST,
+    PART_START_AFTER,
+    PART_MIDDLE_STATE,
+    PART_MIDDLE_STEP,
+    PART_MIDDLE_AFTER,
+    PART_COUNT
+};
 static const struct {
     const char *name;
-    int64_t units;
-} parts[CHECKPOINT_PARTS] = {
+    int64_t units;   // 0: a step state
+} parts[PART_COUNT] = {
     [PART_STATE] = {"state", 3},
+    [PART_STEP] = {"state.step", 0},
     [PART_BEST] = {"best", 1},
     [PART_START_AFTER] = {"start.after", 1},
     [PART_MIDDLE_STATE] = {"middle.state", 3},
+    [PART_MIDDLE_STEP] = {"middle.step", 0},
     [PART_MIDDLE_AFTER] = {"middle.after", 1},
 };
 
@@ -35,8 +46,8 @@ typedef struct Checkpoint {
     Ledger *ledger;
     char folder[FILE_PATH_SIZE], name[32];
     int64_t floats;
-    float *part[CHECKPOINT_PARTS];   // memory kept from one checkpoint to the next
-    bool present[CHECKPOINT_PARTS];
+    void *part[PART_COUNT];   // memory kept from one checkpoint to the next
+    bool present[PART_COUNT];
     Json *json;
     Error error;
     bool running, good;
@@ -44,14 +55,20 @@ typedef struct Checkpoint {
 
 static int64_t part_bytes(int64_t floats, int part)
 {
-    return parts[part].units * floats * (int64_t)sizeof(float);
+    return parts[part].units == 0 ? (int64_t)sizeof(FedgateStepState)
+                                  : parts[part].units * floats * (int64_t)sizeof(float);
+}
+
+static TensorType part_type(int part)
+{
+    return parts[part].units == 0 ? TENSOR_U8 : TENSOR_F32;
 }
 
 void checkpoint_free(Checkpoint *checkpoint)
 {
     if (!checkpoint)
         return;
-    for (int i = 0; i < CHECKPOINT_PARTS; i++)
+    for (int i = 0; i < PART_COUNT; i++)
         ledger_give(checkpoint->ledger, LEDGER_HOST, account, checkpoint->part[i],
                     part_bytes(checkpoint->floats, i));
     json_free(checkpoint->json);
@@ -71,6 +88,7 @@ static Json *progress_to_json(const Progress *progress)
     json_put_integer(json, "bad_epochs", progress->bad_epochs);
     json_put_number(json, "best_loss", progress->best_loss);
     json_put_number(json, "last_loss", progress->last_loss);
+    json_put(json, "order", order_to_json(&progress->order));
     return json;
 }
 
@@ -92,16 +110,18 @@ static bool remove_old(const char *folder, Error *error)
 
 static bool write_parts(const Checkpoint *checkpoint, const char *directory, Digest *ret_digest, Error *error)
 {
-    Tensor tensors[CHECKPOINT_PARTS];
+    Tensor tensors[PART_COUNT];
     size_t count = 0;
-    for (int i = 0; i < CHECKPOINT_PARTS; i++) {
+    for (int i = 0; i < PART_COUNT; i++) {
         if (!checkpoint->present[i])
             continue;
-        Tensor tensor = {.type = TENSOR_F32,
-                         .shape = {parts[i].units * checkpoint->floats},
+        int64_t bytes = part_bytes(checkpoint->floats, i);
+        TensorType type = part_type(i);
+        Tensor tensor = {.type = type,
+                         .shape = {bytes / (int64_t)tensor_type_size(type)},
                          .rank = 1,
                          .data = checkpoint->part[i],
-                         .bytes = (uint64_t)part_bytes(checkpoint->floats, i)};
+                         .bytes = (uint64_t)bytes};
         if (!text_copy(tensor.name, sizeof tensor.name, parts[i].name))
             BUG("tensor name too long");
         tensors[count++] = tensor;
@@ -145,7 +165,7 @@ static bool take_part(Checkpoint *checkpoint, int part, Error *error)
     return checkpoint->present[part];
 }
 
-static bool copy_host(Checkpoint *checkpoint, int part, const float *from, Error *error)
+static bool copy_host(Checkpoint *checkpoint, int part, const void *from, Error *error)
 {
     checkpoint->present[part] = false;
     if (!from)
@@ -158,8 +178,8 @@ static bool copy_host(Checkpoint *checkpoint, int part, const float *from, Error
 
 static bool copy_device(Checkpoint *checkpoint, Trainer *trainer, Error *error)
 {
-    if (!take_part(checkpoint, PART_STATE, error) ||
-        !trainer_save_state(trainer, checkpoint->part[PART_STATE], error))
+    if (!take_part(checkpoint, PART_STATE, error) || !take_part(checkpoint, PART_STEP, error) ||
+        !network_save(&trainer->network, checkpoint->part[PART_STATE], checkpoint->part[PART_STEP], error))
         return false;
     checkpoint->present[PART_BEST] = false;
     if (!trainer->has_best)
@@ -188,6 +208,7 @@ static bool fill(Checkpoint *checkpoint, Trainer *trainer, Error *error)
     return copy_device(checkpoint, trainer, error) &&
            copy_host(checkpoint, PART_START_AFTER, start->ended ? start->after : NULL, error) &&
            copy_host(checkpoint, PART_MIDDLE_STATE, middle->ended ? middle->state : NULL, error) &&
+           copy_host(checkpoint, PART_MIDDLE_STEP, middle->ended ? &middle->step : NULL, error) &&
            copy_host(checkpoint, PART_MIDDLE_AFTER, middle->ended ? middle->after : NULL, error);
 }
 
@@ -232,27 +253,35 @@ static bool progress_from_json(const Json *json, Progress *ret, Error *error)
            json_get_integer(json, "best_step", &ret->best_step, error) &&
            json_get_integer(json, "bad_epochs", &ret->bad_epochs, error) &&
            json_get_number(json, "best_loss", &ret->best_loss, error) &&
-           json_get_number(json, "last_loss", &ret->last_loss, error);
+           json_get_number(json, "last_loss", &ret->last_loss, error) &&
+           order_from_json(json_get(json, "order"), &ret->order, error);
 }
 
-static const float *need(const TensorFile *file, const Trainer *trainer, int part)
+static const void *need(const TensorFile *file, const Trainer *trainer, int part)
 {
     Error absent = ERROR_INIT;
-    const Tensor *tensor = tensors_need(file, parts[part].name, TENSOR_F32, 1,
-                                        (int64_t[]){parts[part].units * trainer_floats(trainer)}, &absent);
+    TensorType type = part_type(part);
+    int64_t length = part_bytes(trainer_floats(trainer), part) / (int64_t)tensor_type_size(type);
+    const Tensor *tensor = tensors_need(file, parts[part].name, type, 1, (int64_t[]){length}, &absent);
     return tensor ? tensor->data : NULL;
 }
 
-static bool restore_witness(Trainer *trainer, WitnessKind kind, const float *state, const float *after,
-                            const Progress *from, Error *error)
+static bool restore_witness(Trainer *trainer, WitnessKind kind, const TensorFile *file, const Progress *from,
+                            Error *error)
 {
-    if (!after || (kind == WITNESS_MIDDLE && !state))
+    bool middle = kind == WITNESS_MIDDLE;   // the start follows from the seed
+    const void *after = need(file, trainer, middle ? PART_MIDDLE_AFTER : PART_START_AFTER),
+               *state = middle ? need(file, trainer, PART_MIDDLE_STATE) : NULL,
+               *step = middle ? need(file, trainer, PART_MIDDLE_STEP) : NULL;
+    if (!after || (middle && (!state || !step)))
         return true;
     Witness *witness = &trainer->witness[kind];
-    if (!witness_take(trainer, kind, state != NULL, error))
+    if (!witness_take(trainer, kind, middle, error))
         return false;
-    if (state)
+    if (middle) {
         memcpy(witness->state, state, (size_t)part_bytes(trainer_floats(trainer), PART_STATE));
+        memcpy(&witness->step, step, sizeof witness->step);
+    }
     memcpy(witness->after, after, (size_t)part_bytes(trainer_floats(trainer), PART_BEST));
     witness->from = *from;
     witness->ended = true;
@@ -284,20 +313,21 @@ static bool try_checkpoint(Trainer *trainer, const char *directory, bool *ret_go
     OWNED(TensorFile, tensors_free) *file = tensors_read(path, UINT64_MAX, &broken);
     const float *state = file ? need(file, trainer, PART_STATE) : NULL,
                 *best = file ? need(file, trainer, PART_BEST) : NULL;
-    if (!state || progress.step > trainer->planned)
+    const void *stored_step = file ? need(file, trainer, PART_STEP) : NULL;
+    if (!state || !stored_step || progress.step > trainer->planned)
         return true;
+    FedgateStepState step;
+    memcpy(&step, stored_step, sizeof step);
     trainer->progress = progress;
     trainer->resumed = progress;
     trainer->has_best = best != NULL;
     *ret_good = true;
     Progress start = {.best_loss = INFINITY, .last_loss = NAN};
-    return trainer_load_state(trainer, state, error) &&
+    return network_load(&trainer->network, state, &step, error) &&
            (!best || device_load(trainer->network.device, trainer->best, best,
                                  part_bytes(trainer_floats(trainer), PART_BEST), error)) &&
-           restore_witness(trainer, WITNESS_START, NULL, need(file, trainer, PART_START_AFTER), &start,
-                           error) &&
-           restore_witness(trainer, WITNESS_MIDDLE, need(file, trainer, PART_MIDDLE_STATE),
-                           need(file, trainer, PART_MIDDLE_AFTER), &middle, error);
+           restore_witness(trainer, WITNESS_START, file, &start, error) &&
+           restore_witness(trainer, WITNESS_MIDDLE, file, &middle, error);
 }
 
 bool checkpoint_resume(Trainer *trainer, Error *error)

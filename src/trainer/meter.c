@@ -128,11 +128,7 @@ static bool put_plausible(const Meter *meter, Json *evidence, Error *error)
     Json *clock = json_make_object();
     json_put_integer(clock, "host_ns", meter->host_end_ns - meter->host_begin_ns);
     json_put_integer(clock, "device_ns", meter->device_end_ns - meter->device_begin_ns);
-    Json *section = (Json *)(uintptr_t)json_get(evidence, "plausible");
-    if (!section) {
-        section = json_make_object();
-        json_put(evidence, "plausible", section);
-    }
+    Json *section = outcome_section(evidence, "plausible");
     json_put(section, "claims", claims);
     json_put(section, "clock", clock);
     return true;
@@ -204,12 +200,7 @@ static void put_live(const Meter *meter, Json *evidence)
     json_put_text(live, "phase", "after the optimizer step");
     put_series(live, "index", meter->live_index, sizeof *meter->live_index, meter->live_count);
     put_series(live, "bytes", meter->live_bytes, sizeof *meter->live_bytes, meter->live_count);
-    Json *memory = (Json *)(uintptr_t)json_get(evidence, "memory");
-    if (!memory) {
-        memory = json_make_object();
-        json_put(evidence, "memory", memory);
-    }
-    json_put(memory, "live", live);
+    json_put(outcome_section(evidence, "memory"), "live", live);
 }
 
 bool meter_evidence(const Meter *meter, Json *evidence, Error *error)

@@ -218,7 +218,7 @@ static bool predict_rows(Network *network, const Piece *piece, const Table *tabl
     Rows rows = {.numeric = piece->x, .codes = piece->codes, .count = (int64_t)count};
     network_forward(network, &rows, NULL);
     device_score(network->device, &(FedgateScore){.kind = network->kind,
-                                                  .logits = network->value[network->shape.layers],
+                                                  .logits = network_logits(network),
                                                   .score = piece->score,
                                                   .rows = (int64_t)count,
                                                   .outputs = network->shape.outputs});
@@ -254,7 +254,8 @@ bool model_predict(const Model *model, Device *device, Ledger *ledger, const Tab
                         (long long)model->shape.cardinality[i % table->categorical] - 1);
     Network network;
     Piece piece = {0};
-    if (!network_open(&network, device, &model->shape, model->kind, PREDICT_ROWS, false, error))
+    if (!network_open(&network, device, &model->shape, model->kind, FEDGATE_FP32, PREDICT_ROWS, false, "",
+                      error))
         return false;
     bool good = device_load(device, network.weights, model->weights,
                             model->layout.floats * (int64_t)sizeof(float), error) &&

@@ -2,6 +2,7 @@
 //
 // The gradient of a layer's output arrives already masked by its own ReLU, because the layer above applies
 // the mask while the block is in cache. All memory is taken when the network opens; a pass allocates nothing.
+// In half precision the passes read a rounded copy of the weights, which AdamW renews with every step.
 #include "trainer_internal.h"
 
 enum { NETWORK_ALIGNMENT = 64 };
@@ -11,10 +12,10 @@ static int64_t aligned(int64_t bytes)
     return (bytes + NETWORK_ALIGNMENT - 1) / NETWORK_ALIGNMENT * NETWORK_ALIGNMENT;
 }
 
-static float *slice(char **at, int64_t rows, int64_t width)
+static void *slice(char *block, int64_t *at, int64_t rows, int64_t width, FedgateType type)
 {
-    float *begin = (float *)(void *)*at;
-    *at += aligned(rows * width * (int64_t)sizeof(float));
+    void *begin = block ? block + *at : NULL;
+    *at += aligned(rows * width * fedgate_type_bytes(type));
     return begin;
 }
 
@@ -30,81 +31,150 @@ static void place_embeddings(Network *network)
     }
 }
 
-static int64_t block_size(const Network *network)
+// In half precision the input is assembled also without embeddings: there it is rounded.
+static bool assembles(const Network *network)
 {
-    int64_t bytes = network->shape.categorical > 0
-                        ? aligned(network->rows * network->layout.width * (int64_t)sizeof(float))
-                        : 0;
-    for (size_t i = 0; i <= network->shape.layers; i++)
-        bytes += aligned(network->rows * layer_out(&network->shape, i) * (int64_t)sizeof(float));
-    return network->training ? 2 * bytes : bytes;
+    return network->shape.categorical > 0 || network->type != FEDGATE_FP32;
 }
 
-static void cut_block(Network *network)
+static FedgateType value_type(const Network *network, size_t layer)
 {
-    char *at = network->block;
-    for (int pass = 0; pass < (network->training ? 2 : 1); pass++) {
-        if (network->shape.categorical > 0)
-            *(pass ? &network->dx : &network->x) = slice(&at, network->rows, network->layout.width);
-        for (size_t i = 0; i <= network->shape.layers; i++)
-            (pass ? network->back : network->value)[i] =
-                slice(&at, network->rows, layer_out(&network->shape, i));
-    }
+    return layer == network->shape.layers ? FEDGATE_FP32 : network->type;   // logits
+}
+
+// Values, then their gradients; every one on a cache line of its own. Without a block only its size is found.
+static int64_t cut_block(Network *network, char *block)
+{
+    int64_t at = 0;
+    const int64_t rows = network->rows, width = network->layout.width;
+    const FedgateType type = network->type;
+    network->x = assembles(network) ? slice(block, &at, rows, width, type) : NULL;
+    for (size_t i = 0; i <= network->shape.layers; i++)
+        network->value[i] = slice(block, &at, rows, layer_out(&network->shape, i), value_type(network, i));
+    if (!network->training)
+        return at;
+    network->dx = network->shape.categorical > 0 ? slice(block, &at, rows, width, type) : NULL;
+    for (size_t i = 0; i <= network->shape.layers; i++)
+        network->back[i] = slice(block, &at, rows, layer_out(&network->shape, i), type);
+    return at;
+}
+
+typedef struct AccountName {
+    char text[LEDGER_NAME_SIZE];
+} AccountName;
+
+static AccountName account_of(const Network *network, Held held)
+{
+    static const char *const names[HELD_COUNT] = {
+        [HELD_WEIGHTS] = "weights",   [HELD_PASS] = "pass weights", [HELD_GRADIENTS] = "gradients",
+        [HELD_MOMENTS] = "optimizer", [HELD_BLOCK] = "activations", [HELD_SUMS] = "workspace",
+        [HELD_STATE] = "step state",  [HELD_PACE] = "step state",
+    };
+    AccountName name;
+    if (!text_print(name.text, sizeof name.text, "%s%s", network->prefix, names[held]))
+        BUG("account '%s%s' has too long a name", network->prefix, names[held]);
+    return name;
+}
+
+bool network_hold(Network *network, Held held, int64_t bytes, Error *error)
+{
+    AccountName name = account_of(network, held);
+    device_give(network->device, name.text, network->held[held].memory, network->held[held].bytes);
+    network->held[held].memory = NULL;
+    network->held[held].bytes = bytes;
+    if (bytes > 0)
+        network->held[held].memory = device_take(network->device, name.text, bytes, error);
+    return bytes == 0 || network->held[held].memory;
+}
+
+static bool take_memory(Network *network, Error *error)
+{
+    const int64_t floats = network->layout.floats, weights = floats * (int64_t)sizeof(float);
+    const bool half = network->type != FEDGATE_FP32, training = network->training;
+    const int64_t bytes[HELD_COUNT] = {
+        [HELD_WEIGHTS] = weights,
+        [HELD_PASS] = half ? floats * fedgate_type_bytes(network->type) : 0,
+        [HELD_GRADIENTS] = training ? weights : 0,
+        [HELD_MOMENTS] = training ? 2 * weights : 0,
+        [HELD_BLOCK] = cut_block(network, NULL),
+        [HELD_SUMS] = SUM_COUNT * (int64_t)sizeof(double),
+        [HELD_STATE] = training ? (int64_t)sizeof(FedgateStepState) : 0,
+    };
+    for (int held = 0; held < HELD_COUNT; held++)
+        if (!network_hold(network, (Held)held, bytes[held], error))
+            return false;
+    network->weights = network->held[HELD_WEIGHTS].memory;
+    network->pass = half ? network->held[HELD_PASS].memory : network->weights;
+    network->gradients = network->held[HELD_GRADIENTS].memory;
+    network->moments = network->held[HELD_MOMENTS].memory;
+    network->sums = network->held[HELD_SUMS].memory;
+    network->state = network->held[HELD_STATE].memory;
+    cut_block(network, network->held[HELD_BLOCK].memory);
+    return true;
 }
 
 bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
-                  int64_t rows, bool training, Error *error)
+                  FedgateType type, int64_t rows, bool training, const char *account_prefix, Error *error)
 {
-    *network = (Network){.device = device, .shape = *shape, .kind = kind, .rows = rows, .training = training};
+    *network = (Network){.device = device,
+                         .prefix = account_prefix,
+                         .shape = *shape,
+                         .kind = kind,
+                         .type = type,
+                         .rows = rows,
+                         .training = training};
+    if (!(device_info(device)->types & 1u << type)) {
+        *network = (Network){0};
+        return FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' does not compute in '%s'",
+                    device_info(device)->backend, device_type_name(type));
+    }
     layout_init(&network->layout, shape);
     place_embeddings(network);
-    network->block_bytes = block_size(network);
-    int64_t bytes = network->layout.floats * (int64_t)sizeof(float);
-    network->weights = device_take(device, "weights", bytes, error);
-    bool good = network->weights != NULL;
-    if (good && training) {
-        network->gradients = device_take(device, "gradients", bytes, error);
-        network->moments = network->gradients ? device_take(device, "optimizer", 2 * bytes, error) : NULL;
-        good = network->moments != NULL;
-    }
-    network->block = good ? device_take(device, "activations", network->block_bytes, error) : NULL;
-    network->sums =
-        network->block ? device_take(device, "workspace", SUM_COUNT * (int64_t)sizeof(double), error) : NULL;
-    if (!network->sums) {
-        network_close(network);
-        return false;
-    }
-    cut_block(network);
-    return true;
+    if (take_memory(network, error))
+        return true;
+    network_close(network);
+    return false;
 }
 
 void network_close(Network *network)
 {
-    if (!network->device)
-        return;
-    int64_t bytes = network->layout.floats * (int64_t)sizeof(float);
-    device_give(network->device, "weights", network->weights, bytes);
-    device_give(network->device, "gradients", network->gradients, bytes);
-    device_give(network->device, "optimizer", network->moments, 2 * bytes);
-    device_give(network->device, "activations", network->block, network->block_bytes);
-    device_give(network->device, "workspace", network->sums, SUM_COUNT * (int64_t)sizeof(double));
+    Error none = ERROR_INIT;
+    for (int held = 0; network->device && held < HELD_COUNT; held++)
+        (void)network_hold(network, (Held)held, 0, &none);
     *network = (Network){0};
+}
+
+void network_refresh(Network *network)
+{
+    if (network->type != FEDGATE_FP32)
+        device_cast(network->device, &(FedgateCast){.to = network->pass,
+                                                    .from = network->weights,
+                                                    .to_type = network->type,
+                                                    .from_type = FEDGATE_FP32,
+                                                    .count = network->layout.floats});
+}
+
+static const void *pass_at(const Network *network, size_t parameter)
+{
+    return (const char *)network->pass +
+           network->layout.at[parameter].offset * fedgate_type_bytes(network->type);
 }
 
 static FedgateAssemble assemble(const Network *network, const Rows *rows)
 {
-    return (FedgateAssemble){.x = network->x,
+    return (FedgateAssemble){.type = network->type,
+                             .x = network->x,
                              .rows = rows->count,
                              .width = network->layout.width,
                              .numeric = rows->numeric,
                              .numeric_count = network->shape.numeric,
                              .codes = rows->codes,
-                             .tables = network->weights,
+                             .tables = network->pass,
                              .embeddings = network->embeddings,
                              .embedding_count = network->shape.categorical};
 }
 
-static const float *layer_input(const Network *network, const Rows *rows, size_t layer)
+static const void *layer_input(const Network *network, const Rows *rows, size_t layer)
 {
     return layer > 0 ? network->value[layer - 1] : network->x ? network->x : rows->numeric;
 }
@@ -117,9 +187,11 @@ void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
         device_assemble(network->device, &op);
     }
     for (size_t i = 0; i <= shape->layers; i++) {
-        FedgateDense op = {.x = layer_input(network, rows, i),
-                           .w = network->weights + network->layout.at[layout_matrix(shape, i)].offset,
-                           .bias = network->weights + network->layout.at[layout_bias(shape, i)].offset,
+        FedgateDense op = {.type = network->type,
+                           .y_type = value_type(network, i),
+                           .x = layer_input(network, rows, i),
+                           .w = pass_at(network, layout_matrix(shape, i)),
+                           .bias = pass_at(network, layout_bias(shape, i)),
                            .y = network->value[i],
                            .rows = rows->count,
                            .in = layer_in(&network->layout, shape, i),
@@ -127,7 +199,8 @@ void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
                            .relu = i < shape->layers};
         device_dense(network->device, &op);
         if (dropout && dropout->keep < 1 && i < shape->layers)
-            device_dropout(network->device, &(FedgateDropout){.x = network->value[i],
+            device_dropout(network->device, &(FedgateDropout){.type = network->type,
+                                                              .x = network->value[i],
                                                               .rows = rows->count,
                                                               .width = op.out,
                                                               .key = dropout->key + i,
@@ -142,19 +215,22 @@ void network_loss(Network *network, const Rows *rows, float scale, bool gradient
     device_loss(network->device, &(FedgateLoss){.kind = network->kind,
                                                 .logits = network->value[last],
                                                 .target = rows->target,
+                                                .gradient_type = network->type,
                                                 .gradient = gradient ? network->back[last] : NULL,
                                                 .loss = &network->sums[SUM_LOSS],
                                                 .rows = rows->count,
                                                 .outputs = network->shape.outputs,
-                                                .scale = scale});
+                                                .scale = scale,
+                                                .state = network->state});
 }
 
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate)
 {
     const TrainShape *shape = &network->shape;
     for (size_t i = shape->layers + 1; i-- > 0;) {
-        FedgateDenseBack op = {.x = layer_input(network, rows, i),
-                               .w = network->weights + network->layout.at[layout_matrix(shape, i)].offset,
+        FedgateDenseBack op = {.type = network->type,
+                               .x = layer_input(network, rows, i),
+                               .w = pass_at(network, layout_matrix(shape, i)),
                                .dy = network->back[i],
                                .dx = i > 0 ? network->back[i - 1] : network->dx,
                                .dw = network->gradients + network->layout.at[layout_matrix(shape, i)].offset,
@@ -170,7 +246,7 @@ void network_backward(Network *network, const Rows *rows, const Dropout *dropout
     if (network->dx) {
         FedgateAssemble op = assemble(network, rows);
         op.x = network->dx;
-        op.tables = network->gradients;
+        op.gradient = network->gradients;
         op.accumulate = accumulate;
         device_assemble_back(network->device, &op);
     }
@@ -189,17 +265,28 @@ double network_flop(const Network *network, int64_t rows, bool backward)
     return flop;
 }
 
-// Bytes that must move at least once: operands and results of those multiplications.
+// Bytes that must move at least once: operands and results of those multiplications. Logits and gradients of
+// parameters are FP32.
 double network_bytes(const Network *network, int64_t rows, bool backward)
 {
+    const double e = (double)fedgate_type_bytes(network->type), n = (double)rows;
     double bytes = 0;
     for (size_t i = 0; i <= network->shape.layers; i++) {
         double in = (double)layer_in(&network->layout, &network->shape, i),
-               out = (double)layer_out(&network->shape, i), n = (double)rows;
-        double one = 4 * (n * in + in * out + n * out);
-        bytes += !backward ? one : i > 0 || network->dx ? 2 * one : one;
+               out = (double)layer_out(&network->shape, i);
+        if (!backward)
+            bytes += e * (n * in + in * out) + (double)fedgate_type_bytes(value_type(network, i)) * n * out;
+        else
+            bytes += e * (n * in + n * out) + (double)sizeof(float) * in * out;
+        if (backward && (i > 0 || network->dx))
+            bytes += e * (n * out + in * out + n * in);
     }
     return bytes;
+}
+
+const float *network_logits(const Network *network)
+{
+    return network->value[network->shape.layers];
 }
 
 bool network_read_loss(Network *network, double *ret_sum, Error *error)

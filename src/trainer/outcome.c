@@ -3,6 +3,16 @@
 
 #include <fedgate/json.h>
 
+Json *outcome_section(Json *evidence, const char *name)
+{
+    Json *section = (Json *)(uintptr_t)json_get(evidence, name);
+    if (!section) {
+        section = json_make_object();
+        json_put(evidence, name, section);
+    }
+    return section;
+}
+
 static double item_ns(const Json *stage)
 {
     double items = json_number_or(json_get(stage, "items"), 0),
@@ -59,7 +69,7 @@ void outcome_accounts(const Trainer *trainer, Json *evidence)
 {
     LedgerAccount accounts[LEDGER_ACCOUNTS];
     size_t count = ledger_accounts(trainer->spec.ledger, accounts);
-    Json *array = json_make_array(), *memory = (Json *)(uintptr_t)json_get(evidence, "memory");
+    Json *array = json_make_array(), *memory = outcome_section(evidence, "memory");
     for (size_t i = 0; i < count; i++) {
         Json *account = json_make_object();
         json_put_text(account, "name", accounts[i].name);
@@ -73,4 +83,31 @@ void outcome_accounts(const Trainer *trainer, Json *evidence)
     json_put_integer(memory, "measured_peak_bytes",
                      ledger_peak(trainer->spec.ledger, LEDGER_DEVICE) +
                          device_info(trainer->spec.device)->context_bytes);
+}
+
+// How the loss scale fared. The schedule is where the pace stands, not a copy of the applied steps: a
+// schedule that went on with a skipped step shows.
+bool outcome_scale(Trainer *trainer, Json *evidence, Error *error)
+{
+    Network *network = &trainer->network;
+    FedgateStepState step;
+    if (network->type == FEDGATE_FP32)
+        return true;
+    if (!network_read_step(network, &step, error))
+        return false;
+    Json *scale = json_make_object();
+    json_put_number(scale, "initial", network->type == FEDGATE_FP16 ? trainer->recipe.scale_initial : 1);
+    json_put_number(scale, "final", step.scale);
+    json_put_number(scale, "smallest", step.smallest);
+    json_put_integer(scale, "attempted", step.attempted);
+    json_put_integer(scale, "applied", step.applied);
+    json_put_integer(scale, "skipped", step.skipped);
+    json_put_integer(scale, "schedule", step.pace + (step.attempted > 0 && step.apply));
+    json_put_integer(scale, "longest", step.longest);
+    json_put_integer(scale, "at_floor", step.at_floor);
+    json_put_integer(scale, "grown", step.grown);
+    json_put_integer(scale, "lowered", step.lowered);
+    json_put_bool(scale, "stopped", trainer->scale_lost);
+    json_put(outcome_section(evidence, "parity"), "scale", scale);
+    return true;
 }

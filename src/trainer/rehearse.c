@@ -27,12 +27,13 @@ bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error)
 {
     int64_t bytes = 3 * trainer_floats(trainer) * (int64_t)sizeof(float);
     float *state = ledger_take(trainer->spec.ledger, LEDGER_HOST, "rehearsal", bytes, error);
-    bool good = state && trainer_save_state(trainer, state, error);
+    FedgateStepState step;
+    bool good = state && network_save(&trainer->network, state, &step, error);
     if (good) {
         good = cycle(trainer, error);
         Error restoring = ERROR_INIT;
         double ignored;
-        bool restored = trainer_load_state(trainer, state, &restoring) &&
+        bool restored = network_load(&trainer->network, state, &step, &restoring) &&
                         network_read_loss(&trainer->network, &ignored, &restoring);
         if (good && !restored) {
             *error = restoring;
@@ -41,13 +42,9 @@ bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error)
         trainer->train_loss_sum = 0;
     }
     ledger_give(trainer->spec.ledger, LEDGER_HOST, "rehearsal", state, bytes);
-    Json *memory = (Json *)(uintptr_t)json_get(evidence, "memory"), *rehearsal = json_make_object();
-    if (!memory) {
-        memory = json_make_object();
-        json_put(evidence, "memory", memory);
-    }
+    Json *rehearsal = json_make_object();
     json_put_bool(rehearsal, "ok", good);
     json_put_integer(rehearsal, "peak_bytes", ledger_peak(trainer->spec.ledger, LEDGER_DEVICE));
-    json_put(memory, "rehearsal", rehearsal);
+    json_put(outcome_section(evidence, "memory"), "rehearsal", rehearsal);
     return good || error_prefix(error, "rehearsal");
 }

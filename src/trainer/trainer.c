@@ -49,11 +49,17 @@ static void read_plan(Trainer *trainer)
         .epsilon = config_real(config, "train.epsilon"),
         .clip = config_real(config, "train.clip"),
         .dropout = config_real(config, "train.dropout"),
+        .scale_initial = config_real(config, "train.scale_initial"),
+        .scale_floor = config_real(config, "train.scale_floor"),
+        .scale_growth = config_integer(config, "train.scale_growth"),
+        .scale_hysteresis = config_integer(config, "train.scale_hysteresis"),
+        .scale_stop = config_integer(config, "train.scale_stop"),
     };
     trainer->seed = (uint64_t)config_integer(config, "train.seed");
     trainer->batch = config_integer(config, "train.batch");
     trainer->microbatch = trainer->spec.microbatch > 0 ? trainer->spec.microbatch : trainer->batch;
     trainer->train_rows = (int64_t)dataset_rows(trainer->spec.dataset, SPLIT_TRAIN);
+    trainer->order_digest = dataset_row_digest(trainer->spec.dataset, SPLIT_TRAIN);
     trainer->per_epoch = (trainer->train_rows + trainer->batch - 1) / trainer->batch;
     trainer->epochs = config_integer(config, "train.epochs");
     trainer->patience = config_integer(config, "train.patience");
@@ -86,12 +92,18 @@ static bool open_network(Trainer *trainer, Error *error)
 {
     TrainShape shape;
     FedgateLossKind kind;
+    FedgateType type;
     Device *device = trainer->spec.device;
+    const char *task = config_text(trainer->config, "task"),
+               *precision = config_text(trainer->config, "train.precision");
     trainer_shape(trainer->config, trainer->spec.maps, &shape);
     shape.outputs = dataset_classes(trainer->spec.dataset);
-    if (!loss_kind_find(config_text(trainer->config, "task"), &kind))
-        return FAIL(error, ERROR_CONFIG, 0, "task '%s' is unknown", config_text(trainer->config, "task"));
-    if (!network_open(&trainer->network, device, &shape, kind, trainer->microbatch, true, error))
+    if (!loss_kind_find(task, &kind))
+        return FAIL(error, ERROR_CONFIG, 0, "task '%s' is unknown", task);
+    if (!device_type_find(precision, &type))
+        return FAIL(error, ERROR_CONFIG, 0, "precision '%s' is unknown", precision);
+    if (!network_open(&trainer->network, device, &shape, kind, type, trainer->microbatch, true, "", error) ||
+        !network_set_pace(&trainer->network, &trainer->recipe, trainer->planned, error))
         return false;
     trainer->best = device_take(device, "best weights", float_bytes(trainer), error);
     trainer->extra_bytes = (int64_t)fault_value("memory.extra_bytes", 0);
@@ -120,7 +132,8 @@ Trainer *trainer_open(const TrainerSpec *spec, Error *error)
         dataset_decode(spec->dataset, spec->maps, SPLIT_VALIDATION, spec->ledger, &trainer->validation,
                        error)) {
         trainer->has_validation = true;
-        if (file_make_directories(spec->checkpoints, 0750, error) && trainer_fill_start(trainer, error) &&
+        if (file_make_directories(spec->checkpoints, 0750, error) &&
+            network_start(&trainer->network, &trainer->recipe, trainer->seed, error) &&
             trainer_upload_validation(trainer, error))
             return trainer;
     }
@@ -170,36 +183,6 @@ void trainer_free(Trainer *trainer)
 int64_t trainer_floats(const Trainer *trainer)
 {
     return trainer->network.layout.floats;
-}
-
-bool trainer_fill_start(Trainer *trainer, Error *error)
-{
-    Network *network = &trainer->network;
-    float *weights = malloc((size_t)float_bytes(trainer));
-    if (!weights)
-        return FAIL(error, ERROR_MEMORY, 0, "could not take memory for the initial weights");
-    layout_fill(&network->layout, &network->shape, trainer->seed, weights);
-    bool good = device_load(network->device, network->weights, weights, float_bytes(trainer), error);
-    free(weights);
-    device_zero(network->device, network->moments, 2 * float_bytes(trainer));
-    device_zero(network->device, network->sums, SUM_COUNT * (int64_t)sizeof(double));
-    return good;
-}
-
-bool trainer_save_state(Trainer *trainer, float *ret_state, Error *error)
-{
-    const Network *network = &trainer->network;
-    return device_copy_out(network->device, ret_state, network->weights, float_bytes(trainer), error) &&
-           device_copy_out(network->device, ret_state + network->layout.floats, network->moments,
-                           2 * float_bytes(trainer), error);
-}
-
-bool trainer_load_state(Trainer *trainer, const float *state, Error *error)
-{
-    const Network *network = &trainer->network;
-    return device_load(network->device, network->weights, state, float_bytes(trainer), error) &&
-           device_load(network->device, network->moments, state + network->layout.floats,
-                       2 * float_bytes(trainer), error);
 }
 
 Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error)

@@ -40,8 +40,20 @@ double schedule_power(double base, int64_t exponent);
 double schedule_cosine(double turns);   // cos(pi x turns), 0 <= turns <= 1
 
 // -- network: one model on a device for microbatches of `rows`, in one arithmetic
+typedef enum Held {
+    HELD_WEIGHTS,
+    HELD_PASS,
+    HELD_GRADIENTS,
+    HELD_MOMENTS,
+    HELD_BLOCK,   // activations and their gradients
+    HELD_SUMS,
+    HELD_STATE,
+    HELD_PACE,
+    HELD_COUNT
+} Held;
 typedef struct Network {
     Device *device;
+    const char *prefix;   // of the accounts' names; static text
     TrainShape shape;
     Layout layout;
     FedgateLossKind kind;
@@ -51,14 +63,16 @@ typedef struct Network {
     bool training;
     float *weights, *gradients, *moments;   // master weights; moments: first, then second
     void *pass;   // weights as the passes read them, of `type`; the master weights themselves in FP32
-    char *block;
-    int64_t block_bytes;   // activations and their gradients
     void *x, *dx;   // of `type`; NULL in FP32 without embeddings: the batch itself is the input
     void *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];   // of `type`, but for the logits, which are FP32
     double *sums;   // loss, square sum of the gradients
     FedgateStepState *state;   // device
     FedgatePace *pace;   // device
     int64_t pace_count;
+    struct {
+        void *memory;
+        int64_t bytes;
+    } held[HELD_COUNT];   // what the pointers above point into
 } Network;
 enum { SUM_LOSS, SUM_SQUARES, SUM_COUNT };
 typedef struct Rows {
@@ -76,15 +90,17 @@ typedef struct Recipe {
     double scale_initial, scale_floor;
     int64_t scale_growth, scale_hysteresis, scale_stop;
 } Recipe;   // options train.*
-// training: with gradients, moments, state. account_prefix "" or "parity ": accounts are named "<prefix>weights"
-// and so on, and the device budget holds for both.
+// training: with gradients, moments, state. account_prefix "" or "parity ": accounts are named
+// "<prefix>weights" and so on, and the device budget holds for both.
 bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
                   FedgateType type, int64_t rows, bool training, const char *account_prefix, Error *error);
 void network_close(Network *network);
+bool network_hold(Network *network, Held held, int64_t bytes, Error *error);   // instead of what it held
 void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);
 void network_loss(Network *network, const Rows *rows, float scale, bool gradient);   // adds to sums[SUM_LOSS]
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate);
+const float *network_logits(const Network *network);   // of the last forward pass, device memory
 double network_flop(const Network *network, int64_t rows, bool backward);
 double network_bytes(const Network *network, int64_t rows, bool backward);
 bool network_read_loss(Network *network, double *ret_sum, Error *error);   // and sets it to 0
@@ -96,6 +112,12 @@ bool network_start(Network *network, const Recipe *recipe, uint64_t seed, Error 
 void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
                       uint64_t seed, int64_t step);
 void network_update(Network *network, const Recipe *recipe);
+// The same gradient, forward and backward passes claimed to `meter` (may be NULL).
+struct Meter;
+void network_gradient_claimed(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
+                              uint64_t seed, int64_t step, struct Meter *meter);
+bool network_scales(const Network *network, const Recipe *recipe);   // its loss scale is dynamic
+bool network_read_step(Network *network, FedgateStepState *ret_step, Error *error);
 // state: weights, first, second [3 x layout.floats] of the host.
 bool network_save(Network *network, float *ret_state, FedgateStepState *ret_step, Error *error);
 bool network_load(Network *network, const float *state, const FedgateStepState *step, Error *error);
@@ -145,6 +167,8 @@ bool meter_evidence(const Meter *meter, Json *evidence,
 void outcome_stages(const Trainer *trainer, const Feed *feed,
                     Json *evidence);   // input, then compute; and which limits
 void outcome_accounts(const Trainer *trainer, Json *evidence);
+bool outcome_scale(Trainer *trainer, Json *evidence, Error *error);   // parity.scale; nothing in FP32
+Json *outcome_section(Json *evidence, const char *name);   // the object of this name, made when absent
 
 // -- modelled durations of a simulated clock: a tandem of loading, copy and compute
 enum { MODEL_WORKERS = 256, MODEL_PREFETCH = 1024 };
@@ -176,17 +200,32 @@ void clerk_post(Clerk *clerk, const FeedBatch *batch);   // compute of this batc
 void clerk_settle(Clerk *clerk);   // what was posted is done when this returns
 
 // -- state that a checkpoint holds
+// Rows as the steps took them: of the epoch so far, of the last whole one (the first that differs from the
+// training rows stays), and how many were whole. Order does not matter to a digest.
+typedef struct Order {
+    int64_t rows, epochs, whole_rows;
+    uint64_t digest, whole_digest;
+    bool differs;
+} Order;
 typedef struct Progress {
     int64_t step, epoch, position;   // steps done; epoch and batches of it already consumed
     int64_t samples, best_step, bad_epochs;
     double best_loss, last_loss;   // infinity, NaN before the first validation
+    Order order;
 } Progress;
+void order_take(Order *order, const FeedBatch *batch);   // a step has trained on these rows
+void order_end_epoch(Order *order, int64_t expected_rows, uint64_t expected_digest);
+Json *order_to_json(const Order *order);
+bool order_from_json(const Json *json, Order *ret_order, Error *error);
+void order_evidence(const Trainer *trainer, Json *evidence);   // determinism.order
+
 // Moments of the run that a replay is compared with: state is weights and moments before `from`, after the
 // weights `steps` later.
 typedef enum WitnessKind { WITNESS_START, WITNESS_MIDDLE, WITNESS_PENDING, WITNESS_COUNT } WitnessKind;
 typedef struct Witness {
     bool taken, ended;
     Progress from;
+    FedgateStepState step;
     float *state, *after;
 } Witness;   // the start needs no state: it follows from the seed
 
@@ -203,9 +242,10 @@ struct Trainer {
     int64_t table_rows;   // device: the whole table, or a piece of it
     float *table_host_target;   // scaled as the network sees them
     double train_loss_sum;   // read from the device so far, since the last report
+    uint64_t order_digest;   // of the training rows, asked without the feed
     int64_t train_rows, batch, microbatch, per_epoch, planned, epochs, patience;
     uint64_t seed;
-    bool simulated, has_best;
+    bool simulated, has_best, scale_lost;
     Progress progress, resumed;
     Meter meter;
     ModelClock model;
@@ -219,9 +259,6 @@ struct Trainer {
     Digest record;   // what a checkpoint must belong to
 };
 
-bool trainer_fill_start(Trainer *trainer, Error *error);   // initial weights, zero moments
-bool trainer_save_state(Trainer *trainer, float *ret_state, Error *error);   // weights, first, second
-bool trainer_load_state(Trainer *trainer, const float *state, Error *error);
 Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error);
 // One optimizer step on the first `count` rows of a batch; forward and backward are claimed to `meter` (may
 // be NULL).

@@ -41,7 +41,8 @@ static bool begin(Trainer *trainer, WitnessKind kind, Error *error)
     if (!witness_take(trainer, kind, with_state, error))
         return false;
     trainer->witness[kind].from = trainer->progress;
-    return !with_state || trainer_save_state(trainer, trainer->witness[kind].state, error);
+    Witness *witness = &trainer->witness[kind];
+    return !with_state || network_save(&trainer->network, witness->state, &witness->step, error);
 }
 
 static bool end(Trainer *trainer, WitnessKind kind, Error *error)
@@ -128,8 +129,9 @@ static Json *compare(const Trainer *trainer, const float *first, const float *ag
 
 static bool replay(Trainer *trainer, const Witness *witness, float *scratch, Json *replays, Error *error)
 {
-    bool good = witness->state ? trainer_load_state(trainer, witness->state, error)
-                               : trainer_fill_start(trainer, error);
+    Network *network = &trainer->network;
+    bool good = witness->state ? network_load(network, witness->state, &witness->step, error)
+                               : network_start(network, &trainer->recipe, trainer->seed, error);
     if (!good || !replay_steps(trainer, witness, error) ||
         !device_copy_out(trainer->network.device, scratch, trainer->network.weights, bytes_of(trainer, 1),
                          error))
@@ -154,15 +156,14 @@ bool trainer_replay(Trainer *trainer, Json *evidence, Error *error)
     float *kept = ledger_take(ledger, LEDGER_HOST, account, bytes_of(trainer, 3), error);
     float *scratch = kept ? ledger_take(ledger, LEDGER_HOST, account, bytes_of(trainer, 1), error) : NULL;
     Json *replays = json_make_array();
-    bool good = scratch && trainer_save_state(trainer, kept, error);
+    FedgateStepState step;
+    bool good = scratch && network_save(&trainer->network, kept, &step, error);
     for (int kind = WITNESS_START; good && kind <= WITNESS_MIDDLE; kind++)
         if (trainer->witness[kind].ended)
             good = replay(trainer, &trainer->witness[kind], scratch, replays, error);
-    good = good && trainer_load_state(trainer, kept, error);
+    good = good && network_load(&trainer->network, kept, &step, error);
     ledger_give(ledger, LEDGER_HOST, account, scratch, bytes_of(trainer, 1));
     ledger_give(ledger, LEDGER_HOST, account, kept, bytes_of(trainer, 3));
-    Json *section = json_make_object();
-    json_put(section, "replays", replays);
-    json_put(evidence, "determinism", section);
+    json_put(outcome_section(evidence, "determinism"), "replays", replays);
     return good;
 }
