@@ -9,9 +9,10 @@ static const struct {
     const char *name;
     bool always;
 } check_names[] = {
-    {"overlap", true}, {"fed", false},   {"closure", false},     {"plausible", true},
-    {"memory", true},  {"parity", true}, {"determinism", false}, {"window", true},
-    {"quality", true}, {"input", false}, {"telemetry", false},
+    {"overlap", true},  {"fed", false},    {"closure", false},      {"plausible", true},
+    {"memory", true},   {"parity", true},  {"determinism", false},  {"window", true},
+    {"quality", true},  {"input", false},  {"distribution", false}, {"cost", false},
+    {"latency", false}, {"rubric", false}, {"telemetry", false},
 };
 enum { CHECK_NAMES = sizeof check_names / sizeof check_names[0] };
 
