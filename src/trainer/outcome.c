@@ -102,7 +102,7 @@ bool outcome_scale(Trainer *trainer, Json *evidence, Error *error)
     json_put_integer(scale, "attempted", step.attempted);
     json_put_integer(scale, "applied", step.applied);
     json_put_integer(scale, "skipped", step.skipped);
-    json_put_integer(scale, "schedule", step.pace + (step.attempted > 0 && step.apply));
+    json_put_integer(scale, "schedule", step.applied > 0 ? step.pace + 1 : 0);
     json_put_integer(scale, "longest", step.longest);
     json_put_integer(scale, "at_floor", step.at_floor);
     json_put_integer(scale, "grown", step.grown);

@@ -22,7 +22,7 @@ static void run_open(Run *run, bool simulated, const char *fault)
     run->trainer = world_trainer(&run->world, 0, NULL, NULL);
     run->evidence = json_make_object();
     ck_assert_msg(trainer_rehearse(run->trainer, run->evidence, &error), "%s", error.message);
-    ck_assert_msg(trainer_probe_reference(run->trainer, run->evidence, &error), "%s", error.message);
+    ck_assert_msg(trainer_parity_early(run->trainer, run->evidence, &error), "%s", error.message);
     run->result = world_train(run->trainer, run->evidence);
     ck_assert_msg(trainer_replay(run->trainer, run->evidence, &error), "%s", error.message);
 }

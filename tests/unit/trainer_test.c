@@ -76,10 +76,11 @@ START_TEST(every_gradient_agrees_with_finite_differences_in_double)
     TrainShape shape = tiny;
     shape.outputs = tasks[_i].outputs;
     Network network;
-    ck_assert(network_open(&network, device, &shape, tasks[_i].kind, TINY_ROWS, true, &error));
+    ck_assert(network_open(&network, device, &shape, tasks[_i].kind, FEDGATE_FP32, TINY_ROWS, true, "", &error));
     const Layout *layout = &network.layout;
     double *w = calloc((size_t)layout->floats, sizeof *w);
-    layout_fill(layout, &shape, 11, network.weights);
+    const Recipe recipe = {0};
+    ck_assert(network_start(&network, &recipe, 11, &error));
     for (int64_t i = 0; i < layout->floats; i++)
         w[i] = (double)(network.weights[i] +=
                         0.05f * (float)((i * 7) % 5 - 2));   // no zero bias, no zero unknown slot
