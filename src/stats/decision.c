@@ -3,20 +3,26 @@
 
 #include <stdlib.h>
 
-double stats_utility(const double *score, const double *label01, size_t n, double threshold,
-                     double benefit_tp, double cost_fp)
+double stats_decision_utility(const double *score, const double *label01, size_t n, double threshold,
+                              const DecisionUtility *utility)
 {
     if (n == 0 || stats_any_nan(score, n) || stats_any_nan(label01, n) || isnan(threshold)) {
         return NAN;
     }
-    double right = 0;
-    double wrong = 0;
+    double count[2][2] = {{0}};   // positive, acted on
     for (size_t i = 0; i < n; i++) {
-        if (score[i] >= threshold) {
-            *(label01[i] > 0.5 ? &right : &wrong) += 1;
-        }
+        count[label01[i] > 0.5][score[i] >= threshold]++;
     }
-    return (right * benefit_tp - wrong * cost_fp) / (double)n;
+    double acted = count[1][1] * utility->benefit_tp - count[0][1] * utility->cost_fp;
+    double left = count[0][0] * utility->benefit_tn - count[1][0] * utility->cost_fn;
+    return (acted + left) / (double)n;
+}
+
+double stats_utility(const double *score, const double *label01, size_t n, double threshold,
+                     double benefit_tp, double cost_fp)
+{
+    return stats_decision_utility(score, label01, n, threshold,
+                                  &(DecisionUtility){benefit_tp, cost_fp, 0, 0});
 }
 
 // Candidates are every distinct score and, for acting on nobody, the next number above the largest. Utilities
@@ -46,6 +52,53 @@ double stats_best_threshold(const double *score, const double *label01, size_t n
     }
     free(order);
     return best;
+}
+
+// Acting on a positive gains its benefit and saves the cost of missing it; the rest is the same for every
+// threshold.
+double stats_decision_threshold(const double *score, const double *label01, size_t n,
+                                const DecisionUtility *utility)
+{
+    return stats_best_threshold(score, label01, n, utility->benefit_tp + utility->cost_fn,
+                                utility->cost_fp + utility->benefit_tn);
+}
+
+static double gain(const double *utility, int classes, int truth, int decided)
+{
+    return utility == NULL ? truth == decided : utility[truth * classes + decided];
+}
+
+// The decision of largest expected utility, the first among equals.
+static int decide(const double *probability, int classes, const double *utility)
+{
+    int best = 0;
+    double best_expected = -INFINITY;
+    for (int d = 0; d < classes; d++) {
+        double expected = 0;
+        for (int c = 0; c < classes; c++) {
+            expected += probability[c] * gain(utility, classes, c, d);
+        }
+        if (expected > best_expected) {
+            best = d;
+            best_expected = expected;
+        }
+    }
+    return best;
+}
+
+double stats_class_utility(Predictions p, const double *target, const double *utility)
+{
+    Sum sum = {0};
+    for (size_t i = 0; i < p.rows; i++) {
+        const double *row = p.score + i * (size_t)p.classes;
+        bool sound = target[i] >= 0 && target[i] < p.classes && target[i] == floor(target[i]) &&
+                     !stats_any_nan(row, (size_t)p.classes);
+        if (!sound) {
+            return NAN;
+        }
+        sum_add(&sum, gain(utility, p.classes, (int)target[i], decide(row, p.classes, utility)));
+    }
+    return p.rows == 0 ? NAN : sum_value(sum) / (double)p.rows;
 }
 
 // Equal scores share their mean label, so the order of rows within a tie cannot invent miscalibration.

@@ -74,21 +74,40 @@ static double beta_fraction(double a, double b, double x)
     return h;
 }
 
-static double incomplete_beta(double a, double b, double x)
+// I_x(a, b) with y = 1 - x given as well, because a caller may know it with more digits.
+static double incomplete_beta(double a, double b, double x, double y)
 {
-    if (x <= 0 || x >= 1) {
+    if (x <= 0 || y <= 0) {
         return x <= 0 ? 0 : 1;
     }
     int sign = 0;
+    double log_x = x < y ? log(x) : log1p(-y);
+    double log_y = x < y ? log1p(-x) : log(y);
     double front =
-        exp(lgamma_r(a + b, &sign) - lgamma_r(a, &sign) - lgamma_r(b, &sign) + a * log(x) + b * log1p(-x));
+        exp(lgamma_r(a + b, &sign) - lgamma_r(a, &sign) - lgamma_r(b, &sign) + a * log_x + b * log_y);
     if (x < (a + 1) / (a + b + 2)) {
         return front * beta_fraction(a, b, x) / a;
     }
-    return 1 - front * beta_fraction(b, a, 1 - x) / b;
+    return 1 - front * beta_fraction(b, a, y) / b;
 }
 
-// P(T > t) = I_x(v/2, 1/2) / 2 with x = v / (v + t^2), so the quantile is a bisection on x.
+enum { NORMAL_FROM = 10000000 };   // degrees of freedom from which Student's t is the normal within 1e-6
+
+// P(T > t) = I_x(v/2, 1/2) / 2 with x = v / (v + t^2).
+double stats_t_cdf(double t, double freedom)
+{
+    if (isnan(t) || !(freedom > 0)) {
+        return NAN;
+    }
+    if (freedom > NORMAL_FROM || isinf(t)) {
+        return stats_normal_cdf(t);
+    }
+    double all = freedom + t * t;
+    double tail = isinf(all) ? 0 : incomplete_beta(freedom / 2, 0.5, freedom / all, t * t / all) / 2;
+    return t > 0 ? 1 - tail : tail;
+}
+
+// The tail probability is monotone in x, so the quantile is a bisection on x.
 double stats_t_quantile(double confidence, double freedom)
 {
     if (!(confidence > 0 && confidence < 1) || !(freedom > 0)) {
@@ -97,14 +116,14 @@ double stats_t_quantile(double confidence, double freedom)
     if (confidence < 0.5) {
         return -stats_t_quantile(1 - confidence, freedom);
     }
-    if (freedom > 1e7) {
-        return stats_normal_quantile(confidence);   // differs by less than 1e-6 from here on
+    if (freedom > NORMAL_FROM) {
+        return stats_normal_quantile(confidence);
     }
     double low = 0;
     double high = 1;
     for (int i = 0; i < 200; i++) {
         double middle = low + (high - low) / 2;
-        if (incomplete_beta(freedom / 2, 0.5, middle) < 2 * (1 - confidence)) {
+        if (incomplete_beta(freedom / 2, 0.5, middle, 1 - middle) < 2 * (1 - confidence)) {
             low = middle;
         } else {
             high = middle;
