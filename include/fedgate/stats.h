@@ -63,8 +63,8 @@ double stats_decision_utility(const double *score, const double *label01, size_t
                               const DecisionUtility *utility);
 double stats_decision_threshold(const double *score, const double *label01, size_t n,
                                 const DecisionUtility *utility);
-// k >= 2 classes: mean utility[true x k + decided] when each row takes the decision of largest expected utility
-// under its probabilities, the first among equals; utility NULL: 1 when right, else 0.
+// k >= 2 classes: mean utility[true x k + decided] when each row takes the decision of largest expected
+// utility under its probabilities, the first among equals; utility NULL: 1 when right, else 0.
 double stats_class_utility(Predictions predictions, const double *target, const double *utility);
 
 // Calibration: expected calibration error over equal-count bins, and the bins themselves.
@@ -104,11 +104,11 @@ double stats_normal_cdf(double z);
 
 // -- equivalence: two one-sided tests (Schuirmann 1987) on paired differences, with three answers
 typedef enum Equivalence {
-    EQUIVALENCE_HELD,        // the (1 - 2 alpha) interval lies inside (-margin, +margin)
-    EQUIVALENCE_BROKEN,      // it lies outside
+    EQUIVALENCE_HELD,   // the (1 - 2 alpha) interval lies inside (-margin, +margin)
+    EQUIVALENCE_BROKEN,   // it lies outside
     EQUIVALENCE_UNDECIDED,   // neither: more pairs are needed
-    EQUIVALENCE_VOID   // nothing to test: fewer than 2 pairs, a value not finite, all equal, margin not above 0,
-                       // alpha outside (0, 0.5), a floor below 0
+    EQUIVALENCE_VOID   // nothing to test: fewer than 2 pairs, a value not finite, all equal, margin not above
+                       // 0, alpha outside (0, 0.5), a floor below 0
 } Equivalence;
 typedef struct EquivalenceTest {
     Equivalence answer;
@@ -121,11 +121,13 @@ typedef struct EquivalenceTest {
 void stats_equivalence(const double *difference, size_t pairs, double margin, double alpha,
                        double deviation_floor, EquivalenceTest *ret);
 // Error spent at the nth look at accumulating pairs: alpha x 6 / (pi^2 n^2); the sum over all looks is alpha
-// (Basel sum; Bonferroni over looks, so nothing is assumed of how they depend on each other). NaN below look 1.
+// (Basel sum; Bonferroni over looks, so nothing is assumed of how they depend on each other). NaN below
+// look 1.
 double stats_alpha_of_look(double alpha, int64_t look);
-// Smallest n with n >= ((t(1 - alpha) + t(1 - (1 - power) / 2)) deviation / margin)^2, t with n - 1 degrees of
-// freedom (Chow, Shao and Wang, Sample Size Calculations in Clinical Research, equivalence of paired means);
-// about 8.6 (deviation / margin)^2 + 2 at alpha 0.05 and power 0.8. SIZE_MAX: no number is enough, or NaN.
+// Smallest n with n >= ((t(1 - alpha) + t(1 - (1 - power) / 2)) deviation / margin)^2, t with n - 1 degrees
+// of freedom (Chow, Shao and Wang, Sample Size Calculations in Clinical Research, equivalence of paired
+// means); about 8.6 (deviation / margin)^2 + 2 at alpha 0.05 and power 0.8. SIZE_MAX: no number is enough, or
+// NaN.
 size_t stats_pairs_needed(double deviation, double margin, double alpha, double power);
 // Holm (1979): which of n hypotheses with these p-values are rejected at family error alpha. NaN, and what is
 // not in 0..1, is rejected: in a test for harm, what cannot be told is harm.
