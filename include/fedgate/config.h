@@ -23,6 +23,7 @@ typedef enum OptionType {
     OPTION_CHOICE,     // one of `choices`, separated by '|'
     OPTION_LIST,       // texts
     OPTION_INTEGERS,   // list of integers, each inside min..max
+    OPTION_REALS,      // list of finite numbers, each inside min..max
     OPTION_PATHS,      // list of paths
     OPTION_BYTES,      // integer with optional decimal suffix kB MB GB TB (1e3) or KiB MiB GiB TiB (2^10)
     OPTION_DURATION,   // number with suffix ms, s, min, h; kept in seconds
@@ -70,7 +71,8 @@ const char *config_text(const Config *config, const char *name);
 int64_t config_integer(const Config *config, const char *name);      // INTEGER BYTES
 double config_real(const Config *config, const char *name);          // REAL, DURATION (seconds), INTEGER too
 bool config_bool(const Config *config, const char *name);
-size_t config_list_count(const Config *config, const char *name);    // LIST PATHS INTEGERS
+size_t config_list_count(const Config *config, const char *name);    // LIST PATHS INTEGERS REALS
+double config_list_real(const Config *config, const char *name, size_t index);   // REALS
 const char *config_list_text(const Config *config, const char *name, size_t index);
 int64_t config_list_integer(const Config *config, const char *name, size_t index);
 bool config_list_has(const Config *config, const char *name, const char *item);

@@ -51,6 +51,11 @@ typedef struct GateCheck {
     void (*judge)(const Json *evidence, const Config *policy, Finding *ret);
     void (*judge_late)(const Json *evidence, const Config *policy,
                        Finding *ret);   // part known only at the end; NULL: none
+    // Instead of `judge`, for a check that rests on those before it in the table: before[i] is what the judge of
+    // gate_checks[i] found.
+    void (*judge_after)(const Json *evidence, const Config *policy, const Finding *before, Finding *ret);
+    // What the check compared, row by row, for people: key `rungs` of the check; NULL: none.
+    Json *(*details)(const Json *evidence, const Config *policy);
 } GateCheck;
 
 extern const GateCheck gate_checks[];   // design.md section 4 order
@@ -58,10 +63,10 @@ extern const size_t gate_check_count;
 const GateCheck *gate_find_check(const char *name);
 
 // The judgement: { schema "fedgate.judgement/1", evidence_digest, policy_digest, outcome (pass | refuse |
-// cannot_judge), decided_by,
-//   reason, checks [ {name required outcome value limit unit n reason evidence} ] }. `late` adds late checks
-//   and window's end;
-// without it they are left out. exit code: 0, 10 or 11.
+// cannot_judge), decided_by, reason,
+//   checks [ {name required outcome value limit unit n reason evidence; rungs[] of checks that have them} ],
+//   rubric {score required_met items [ {name weight required met how} ]} }
+// JUDGE_WHOLE adds late checks and window's end; JUDGE_EARLY leaves them out. exit code: 0, 10 or 11.
 typedef enum JudgeScope { JUDGE_EARLY, JUDGE_WHOLE } JudgeScope;
 Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope);
 int gate_exit_code(const Json *judgement);

@@ -52,7 +52,8 @@ enum {
             TYPE_BIT(OPTION_ZONE),
     WHOLE = TYPE_BIT(OPTION_INTEGER) | TYPE_BIT(OPTION_BYTES),
     NUMBERS = WHOLE | TYPE_BIT(OPTION_REAL) | TYPE_BIT(OPTION_DURATION),
-    LISTS = TYPE_BIT(OPTION_LIST) | TYPE_BIT(OPTION_PATHS) | TYPE_BIT(OPTION_INTEGERS),
+    LISTS =
+        TYPE_BIT(OPTION_LIST) | TYPE_BIT(OPTION_PATHS) | TYPE_BIT(OPTION_INTEGERS) | TYPE_BIT(OPTION_REALS),
     ANY = TEXTS | NUMBERS | LISTS | TYPE_BIT(OPTION_BOOL),
 };
 
@@ -98,9 +99,22 @@ const char *config_list_text(const Config *config, const char *name, size_t inde
     return item_of(config, name, index, LISTS)->items[index];
 }
 
+double config_item_real(const Value *value, size_t index)
+{
+    double real = 0;
+    if (!text_to_double(value->items[index], &real))
+        BUG("'%s' was a number when it was read", value->items[index]);
+    return real;
+}
+
 int64_t config_list_integer(const Config *config, const char *name, size_t index)
 {
     return item_of(config, name, index, TYPE_BIT(OPTION_INTEGERS))->integers[index];
+}
+
+double config_list_real(const Config *config, const char *name, size_t index)
+{
+    return config_item_real(item_of(config, name, index, TYPE_BIT(OPTION_REALS)), index);
 }
 
 bool config_list_has(const Config *config, const char *name, const char *item)

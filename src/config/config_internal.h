@@ -54,6 +54,7 @@ WARN_UNUSED bool config_read_yaml(Config *config, const char *path, unsigned wan
 // ERROR_CONFIG "<source>: unknown option '<name>'" with the nearest name as hint; returns false.
 bool config_fail_unknown(const char *source, const char *name, Error *error);
 
+double config_item_real(const Value *value, size_t index);   // of a REALS list
 const Value *config_value(const Config *config, const char *name,
                           unsigned types);   // BUG when unknown or another type
 #define TYPE_BIT(type) (1u << (type))

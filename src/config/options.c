@@ -208,7 +208,7 @@ const Option config_options[] = {
      "cost of not acting on a positive", POL},
     {"quality.benefit_tn", OPTION_REAL, "0", -1e9, 1e9, NULL, "utility",
      "utility of not acting on a negative", POL},
-    {"quality.utilities", OPTION_LIST, "", 0, 0, NULL, "",
+    {"quality.utilities", OPTION_REALS, "", -1e9, 1e9, NULL, "",
      "multiclass: utility of each decision, k x k numbers, one row for each true class; empty: 1 when right, "
      "else 0", POL},
     {"quality.calibration", OPTION_REAL, "0.1", 0, 1, NULL, "ratio",
@@ -224,7 +224,7 @@ const Option config_options[] = {
     {"cost.device_hour", OPTION_REAL, "0", 0, 1e6, NULL, "currency",
      "what an hour of the device costs; 0: cost is counted in device seconds only", POL},
     {"cost.limit", OPTION_REAL, "0", 0, 1e6, NULL, "currency",
-     "most cost of the night per trained sample; 0: no limit", POL},
+     "most cost of the night per trained sample, device seconds without a rate; 0: no limit", POL},
     {"rubric.score", OPTION_REAL, "0.8", 0.5, 1, NULL, "ratio",
      "least share of the production rubric's weight", POL},
     {"parity.pairs", OPTION_INTEGER, "8", 2, 64, NULL, "pairs",

@@ -129,6 +129,18 @@ static bool check_labels(const Value *value, Error *error)
     return true;
 }
 
+// k x k utilities, a row for each true class; how many classes there are is known from the rows only.
+static bool check_utilities(const Value *value, Error *error)
+{
+    size_t side = 2;
+    while (side * side < value->count)
+        side++;
+    if (value->count > 0 && side * side != value->count)
+        return FAIL(error, ERROR_CONFIG, 0, "%zu utilities are no square of at least 2 x 2 classes",
+                    value->count);
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*check)(const Value *value, Error *error);
@@ -139,6 +151,7 @@ static const struct {
     {"data.delimiter", check_delimiter},
     {"data.missing", check_missing},
     {"data.labels", check_labels},
+    {"quality.utilities", check_utilities},
 };
 
 bool config_check_rule(const Option *option, const Value *value, Error *error)

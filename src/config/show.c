@@ -64,6 +64,8 @@ static Json *value_to_json(const Option *option, const Value *value)
         for (size_t i = 0; i < value->count; i++)
             if (option->type == OPTION_INTEGERS)
                 json_add_integer(array, value->integers[i]);
+            else if (option->type == OPTION_REALS)
+                json_add_number(array, config_item_real(value, i));
             else
                 json_add_text(array, value->items[i]);
         return array;

@@ -247,6 +247,7 @@ static const TypeInfo types[] = {
     [OPTION_CHOICE] = {"choice", parse_choice, false, false, false},
     [OPTION_LIST] = {"list", parse_list, true, false, true},
     [OPTION_INTEGERS] = {"list of integers", parse_integer, true, false, false},
+    [OPTION_REALS] = {"list of numbers", parse_real, true, false, false},
     [OPTION_PATHS] = {"list of paths", parse_list, true, true, true},
     [OPTION_BYTES] = {"bytes", parse_bytes, false, false, false},
     [OPTION_DURATION] = {"duration", parse_duration, false, false, false},

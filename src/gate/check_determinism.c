@@ -1,4 +1,7 @@
-// check_determinism - do replayed steps give the same bits, from the start and from the middle?
+// check_determinism - do replayed steps give the same bits, and did each epoch take each row once?
+//
+// A row that is dropped or counted twice changes what was trained without changing any bit of a replay, so
+// the rows of the last whole epoch are counted and hashed against the training rows.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
@@ -110,6 +113,61 @@ static bool same_names(const Section *determinism, const Json *replays)
     return true;
 }
 
+// The row count of an epoch, and of the profile when it has one: a remainder batch left out shows here.
+static bool rows_agree(const Json *evidence, const Section *order, int64_t rows)
+{
+    int64_t expected = 0;
+    if (!section_count(order, "expected_rows", &expected)) {
+        return false;
+    }
+    int64_t profiled = json_integer_or(json_find(evidence, "input.rows.train"), expected);
+    if (expected != profiled || expected == 0) {
+        finding_set(order->finding, OUTCOME_ERROR, (Figure){(double)expected, (double)profiled, "rows", 1},
+                    "an epoch is said to have %lld rows, the data has %lld training rows",
+                    (long long)expected, (long long)profiled);
+        return false;
+    }
+    if (rows != expected) {
+        finding_set(order->finding, OUTCOME_FAIL, (Figure){(double)rows, (double)expected, "rows", expected},
+                    "the last epoch took %lld rows of %lld: rows were %s", (long long)rows,
+                    (long long)expected, rows < expected ? "dropped" : "counted twice");
+    }
+    return rows == expected;
+}
+
+// ret_epochs 0: no whole epoch was trained, so no order can be judged.
+static bool judge_order(const Json *evidence, const Section *determinism, int64_t *ret_epochs,
+                        int64_t *ret_rows)
+{
+    Section order;
+    const char *digest = NULL;
+    const char *expected = NULL;
+    if (!section_child(determinism, "order", "determinism.order", &order) ||
+        !section_count(&order, "epochs", ret_epochs)) {
+        return false;
+    }
+    if (*ret_epochs == 0) {
+        return true;
+    }
+    if (!section_count(&order, "rows", ret_rows) || !rows_agree(evidence, &order, *ret_rows) ||
+        !section_text(&order, "digest", &digest) || !section_text(&order, "expected_digest", &expected)) {
+        return false;
+    }
+    if (expected[0] == '\0') {
+        finding_set(order.finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "the training rows have no digest");
+        return false;
+    }
+    if (!text_equal(digest, expected)) {
+        finding_set(
+            order.finding, OUTCOME_FAIL, (Figure){1, 0, "digests", *ret_rows},
+            "the last epoch took %lld rows, but not each training row once: digest %.16s, of the data "
+            "%.16s",
+            (long long)*ret_rows, digest, expected);
+        return false;
+    }
+    return true;
+}
+
 void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
 {
     Section determinism;
@@ -142,10 +200,17 @@ void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
                     "%zu replays; one from the start and one from the middle are needed", count);
         return;
     }
-    if (!same_names(&determinism, replays)) {
+    int64_t epochs = 0;
+    int64_t rows = 0;
+    if (!same_names(&determinism, replays) || !judge_order(evidence, &determinism, &epochs, &rows)) {
         return;
     }
+    char taken[96] = "no whole epoch was trained, so no row order was judged";
+    if (epochs > 0) {
+        snprintf(taken, sizeof taken, "the last of %lld epochs took each of %lld rows once",
+                 (long long)epochs, (long long)rows);
+    }
     finding_set(ret, OUTCOME_PASS, (Figure){0, 0, "tensors", tensors},
-                "%lld tensor digests are the same in %zu replays, from step %lld and up to step %lld",
-                (long long)tensors, count, (long long)least, (long long)most);
+                "%lld tensor digests are the same in %zu replays, from step %lld and up to step %lld; %s",
+                (long long)tensors, count, (long long)least, (long long)most, taken);
 }

@@ -2,8 +2,9 @@
 //
 // Better than a baseline: the point difference reaches the margin, the lower one-sided 95 % bound is above 0,
 // and decisions are worth at least as much. Against live: not worse beyond the live margin, decisions
-// likewise (margin per unit of the larger of benefit and cost). The candidate's own scores must vary, and
-// must not be those of something else.
+// likewise (margin per unit of the largest utility of a decision). The candidate's own scores must vary, and
+// must not be those of something else. Where classes are told apart, decisions have utilities: of the four
+// outcomes of acting or not (binary), of k x k (multiclass). Scores of a binary task are calibrated.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>
@@ -15,7 +16,7 @@ static const double ONE_SIDED_95 = 1.6448536269514722;
 typedef struct Rules {
     Metric metric;
     double margin, live_margin, utility_slack;
-    bool binary, live_is_same_version;
+    bool binary, decides, live_is_same_version;   // decides: decisions have utilities
     int64_t rows;
 } Rules;
 
@@ -102,6 +103,7 @@ static bool suits_task(const Json *evidence, const Section *quality, Rules *ret)
         return false;
     }
     ret->binary = text_equal(task, "binary");
+    ret->decides = ret->binary || text_equal(task, "multiclass");
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         if (text_equal(task, tasks[i].task) && tasks[i].has[ret->metric]) {
             return true;
@@ -142,13 +144,15 @@ static bool read_rules(const Json *evidence, const Section *quality, const Confi
     double live_margin = config_real(policy, "quality.live_margin");
     ret->margin = margin < 0 ? info->margin : margin;
     ret->live_margin = live_margin < 0 ? info->live_margin : live_margin;
-    ret->utility_slack = ret->live_margin * fmax(fabs(config_real(policy, "quality.benefit_tp")),
-                                                 fabs(config_real(policy, "quality.cost_fp")));
     const char *candidate = json_text_or(json_find(quality->at, "models.candidate.version"), "");
     const char *live = json_text_or(json_find(quality->at, "models.live.version"), "");
     ret->live_is_same_version = candidate[0] != '\0' && text_equal(candidate, live);
-    return read_rows(evidence, quality, &ret->rows) && of_this_version(evidence, quality, candidate) &&
-           suits_task(evidence, quality, ret);
+    if (!read_rows(evidence, quality, &ret->rows) || !of_this_version(evidence, quality, candidate) ||
+        !suits_task(evidence, quality, ret)) {
+        return false;
+    }
+    ret->utility_slack = ret->live_margin * largest_utility(policy, ret->binary);
+    return true;
 }
 
 static bool read_pair(const Section *quality, const Json *item, const Rules *rules, Pair *ret)
@@ -162,8 +166,8 @@ static bool read_pair(const Section *quality, const Json *item, const Rules *rul
            section_number(&pair, "lower", &ret->lower) && section_number(&pair, "upper", &ret->upper) &&
            section_integer(&pair, "rows", &ret->rows) && section_bool(&pair, "identical", &ret->identical) &&
            section_bool(&pair, "constant", &ret->constant) &&
-           (!rules->binary || (section_number(&pair, "utility_a", &ret->utility_a) &&
-                               section_number(&pair, "utility_b", &ret->utility_b)));
+           (!rules->decides || (section_number(&pair, "utility_a", &ret->utility_a) &&
+                                section_number(&pair, "utility_b", &ret->utility_b)));
 }
 
 // A value that the metric cannot have; not a number is left to the rules.
@@ -236,7 +240,7 @@ static bool good_enough(const Section *quality, const Opponent *opponent, const 
     Figure utility = {pair->utility_a, pair->utility_b - (opponent->is_live ? rules->utility_slack : 0),
                       "utility", pair->rows};
     snprintf(what, sizeof what, "decision utility a row, against '%s',", opponent->name);
-    return !rules->binary || require_at_least(quality->finding, utility, what);
+    return !rules->decides || require_at_least(quality->finding, utility, what);
 }
 
 static const Json *find_pair(const Json *pairs, const char *against)
@@ -275,7 +279,7 @@ static bool shown_alike(const Section *quality, const char *name, double value, 
     double shown = json_number_or(json_get(model, metric), NAN);
     double shown_utility = json_number_or(json_get(model, "utility"), NAN);
     bool alike = fabs(shown - value) <= 1e-9 * (1 + fabs(value)) &&
-                 (!rules->binary || fabs(shown_utility - utility) <= 1e-9 * (1 + fabs(utility)));
+                 (!rules->decides || fabs(shown_utility - utility) <= 1e-9 * (1 + fabs(utility)));
     if (!alike) {
         finding_set(quality->finding, model == NULL ? OUTCOME_NOT_MEASURED : OUTCOME_ERROR,
                     (Figure){value, shown, "", rules->rows},
@@ -333,12 +337,15 @@ void check_quality(const Json *evidence, const Config *policy, Finding *ret)
     Finding nearest = {0};
     int64_t judged = 0;
     int64_t small = 0;
+    char calibration[64] = "";
     if (!section_open(evidence, "quality", NULL, ret, &quality) || declared_invalid(&quality) ||
-        !read_rules(evidence, &quality, policy, &rules) || !judge_pairs(&quality, policy, &rules, &nearest) ||
-        !judge_slices(&quality, policy, rules.metric == METRIC_AUC, &judged, &small)) {
+        !read_rules(evidence, &quality, policy, &rules) || !judge_slice_numbers(&quality) ||
+        !judge_pairs(&quality, policy, &rules, &nearest) ||
+        !judge_slices(&quality, policy, rules.metric == METRIC_AUC, &judged, &small) ||
+        (rules.binary && !judge_calibration(&quality, policy, rules.rows, calibration))) {
         return;
     }
     Figure figure = {nearest.value, nearest.limit, nearest.unit, nearest.n};
-    finding_set(ret, OUTCOME_PASS, figure, "%s; %lld slices hold, %lld too small to judge", nearest.reason,
-                (long long)judged, (long long)small);
+    finding_set(ret, OUTCOME_PASS, figure, "%s; %lld slices hold, %lld too small to judge%s", nearest.reason,
+                (long long)judged, (long long)small, calibration);
 }

@@ -2,7 +2,8 @@
 //
 // A slice is judged by the upper bound of its difference: worse means that even the bound lies below the
 // margin. Slices that are too small, or that hold fewer than two rows of a class when the metric ranks
-// classes, are counted, not judged.
+// classes, are counted, not judged; but a figure that only the candidate lacks is a fail in a slice of any
+// size.
 #include "gate_internal.h"
 
 #include <fedgate/text.h>
@@ -24,8 +25,7 @@ static bool read_slice(const Section *quality, const Json *item, bool counts_cla
            section_count(&slice, "rows", &ret->rows) &&
            (!counts_classes || section_count(&slice, "positives", &ret->positives)) &&
            section_number(&slice, "difference", &ret->difference) &&
-           section_number(&slice, "lower", &ret->lower) &&
-           section_number(&slice, "upper", &ret->upper);
+           section_number(&slice, "lower", &ret->lower) && section_number(&slice, "upper", &ret->upper);
 }
 
 static bool covered(const Section *quality, const Config *policy, const Json *slices)
@@ -75,6 +75,26 @@ static bool all_rows_sliced(const Section *quality, const Json *slices, int64_t 
             finding_set(quality->finding, OUTCOME_ERROR, (Figure){sum, (double)rows, "rows", rows},
                         "the slices of column '%.60s' hold %.0f rows, %lld were judged", column, sum,
                         (long long)rows);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool judge_slice_numbers(const Section *quality)
+{
+    const Json *slices = json_get(quality->at, "slices");   // its form is judge_slices' to judge
+    for (size_t i = 0; i < json_count(slices); i++) {
+        const Json *slice = json_at(slices, i);
+        const Json *candidate = json_get(slice, "candidate");
+        double reference = json_number_or(json_get(slice, "reference"), NAN);
+        if (json_is_number(candidate) && !isfinite(json_number_or(candidate, NAN)) && isfinite(reference)) {
+            finding_set(quality->finding, OUTCOME_FAIL,
+                        (Figure){NAN, NAN, "", json_integer_or(json_get(slice, "rows"), 0)},
+                        "slice %.40s '%.40s': the candidate's metric is %g, that of '%.16s' %.4g",
+                        json_text_or(json_get(slice, "column"), "?"),
+                        json_text_or(json_get(slice, "value"), "?"), json_number_or(candidate, NAN),
+                        json_text_or(json_get(slice, "reference_name"), "?"), reference);
             return false;
         }
     }

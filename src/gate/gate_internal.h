@@ -10,7 +10,7 @@
 #include <fedgate/gate.h>
 #include <math.h>
 
-enum { STEPS_TO_JUDGE = 20, WALL_NS_PER_S = 1000000000 };
+enum { STEPS_TO_JUDGE = 20, WALL_NS_PER_S = 1000000000, CHECKS_MOST = 32 };
 
 // -- findings
 #define NO_FIGURE ((Figure){NAN, NAN, "", 0})
@@ -76,17 +76,31 @@ void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
 void check_window(const Json *evidence, const Config *policy, Finding *ret);
 void check_window_end(const Json *evidence, const Config *policy, Finding *ret);
 void check_quality(const Json *evidence, const Config *policy, Finding *ret);
+// The largest utility or cost of one decision: what a margin on decisions is measured in.
+double largest_utility(const Config *policy, bool binary);
+// Expected calibration error inside quality.calibration, when that is above 0 and the rows are enough to
+// tell. ret_said: what a passing reason adds.
+bool judge_calibration(const Section *quality, const Config *policy, int64_t rows, char ret_said[static 64]);
+// A slice of any size whose candidate's metric is not a number while the reference's is: false, with the
+// fail.
+bool judge_slice_numbers(const Section *quality);
 // The part of quality that looks at slices. ret_judged: slices large enough; ret_small: too small to resolve.
 bool judge_slices(const Section *quality, const Config *policy, bool counts_classes, int64_t *ret_judged,
                   int64_t *ret_small);
 void check_input(const Json *evidence, const Config *policy, Finding *ret);
+void check_distribution(const Json *evidence, const Config *policy, Finding *ret);
+void check_cost(const Json *evidence, const Config *policy, Finding *ret);
+void check_latency(const Json *evidence, const Config *policy, Finding *ret);
+void check_rubric(const Json *evidence, const Config *policy, const Finding *before, Finding *ret);
+Json *rubric_to_json(const Json *evidence, const Config *policy, const Finding *before);
 void check_telemetry(const Json *evidence, const Config *policy, Finding *ret);
 
 // -- judgement.c
+// before[i]: what the check gate_checks[i], earlier in the table, found; only judge_after looks at it.
 typedef void (*JudgeCall)(const GateCheck *check, const Json *evidence, const Config *policy,
-                          JudgeScope scope, Finding *ret);
+                          JudgeScope scope, const Finding *before, Finding *ret);
 void gate_run_check(const GateCheck *check, const Json *evidence, const Config *policy, JudgeScope scope,
-                    Finding *ret);
+                    const Finding *before, Finding *ret);
 bool gate_counts_as_pass(const GateCheck *check, Outcome outcome);
 // gate_self_test with the judge given, so that a gate which passes everything can be shown to be found out.
 bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *policy, Json *ret_refused,

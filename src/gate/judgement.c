@@ -57,11 +57,15 @@ static int badness(const GateCheck *check, Outcome outcome)
 }
 
 void gate_run_check(const GateCheck *check, const Json *evidence, const Config *policy, JudgeScope scope,
-                    Finding *ret)
+                    const Finding *before, Finding *ret)
 {
     // A judge that forgets to answer has not measured.
     *ret = (Finding){OUTCOME_NOT_MEASURED, NAN, NAN, "", 0, "the judge gave no answer"};
-    check->judge(evidence, policy, ret);
+    if (check->judge_after != NULL) {
+        check->judge_after(evidence, policy, before, ret);
+    } else {
+        check->judge(evidence, policy, ret);
+    }
     if (scope == JUDGE_WHOLE && check->judge_late != NULL) {
         Finding late = *ret;
         check->judge_late(evidence, policy, &late);
@@ -139,6 +143,7 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
     json_put_text(judgement, "schema", "fedgate.judgement/1");
     put_digests(judgement, evidence, policy);
     Json *checks = json_make_array();
+    Finding findings[CHECKS_MOST] = {{0}};
     const GateCheck *decided_by = NULL;
     char reason[sizeof(((Finding *)NULL)->reason) + 64] = "every required check passes";
     int worst = 0;
@@ -147,13 +152,17 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
         if (check->late && scope == JUDGE_EARLY) {
             continue;
         }
-        Finding finding;
-        gate_run_check(check, evidence, policy, scope, &finding);
+        Finding *finding = &findings[i];
+        gate_run_check(check, evidence, policy, scope, findings, finding);
         bool required = gate_is_required(policy, check);
-        json_add(checks, check_to_json(check, required, &finding));
-        if (required && badness(check, finding.outcome) > worst) {
-            snprintf(reason, sizeof reason, "%s: %s", check->name, finding.reason);
-            worst = badness(check, finding.outcome);
+        Json *json = check_to_json(check, required, finding);
+        if (check->details != NULL) {
+            json_put(json, "rungs", check->details(evidence, policy));
+        }
+        json_add(checks, json);
+        if (required && badness(check, finding->outcome) > worst) {
+            snprintf(reason, sizeof reason, "%s: %s", check->name, finding->reason);
+            worst = badness(check, finding->outcome);
             decided_by = check;
         }
     }
@@ -168,6 +177,7 @@ Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)
     json_put_text(judgement, "decided_by", decided_by == NULL ? NULL : decided_by->name);
     json_put_text(judgement, "reason", reason);
     json_put(judgement, "checks", checks);
+    json_put(judgement, "rubric", rubric_to_json(evidence, policy, findings));
     return judgement;
 }
 

@@ -1,0 +1,176 @@
+// selftest_model - planted bad models and releases: worse, copied, not a number, shifted, dear, unexplained.
+#include "selftest_internal.h"
+
+// Every pair gets the same spoiled member, and what it must agree with.
+static void spoil_pairs(Json *bad, bool identical, double value, double difference)
+{
+    Json *quality = selftest_open(bad, "quality", NULL);
+    Json *pairs = json_make_array();
+    const char *const against[] = {"rule", "prior", "linear", "live"};
+    for (size_t i = 0; i < sizeof against / sizeof against[0]; i++) {
+        Json *pair = json_make_object();
+        json_put_text(pair, "against", against[i]);
+        json_put_number(pair, "value_a", value);
+        json_put_number(pair, "value_b", 0.7);
+        json_put_number(pair, "difference", difference);
+        json_put_number(pair, "standard_error", 0);
+        json_put_number(pair, "lower", difference);
+        json_put_number(pair, "upper", difference);
+        json_put_integer(pair, "rows", 1000);
+        json_put_bool(pair, "identical", identical);
+        json_put_bool(pair, "constant", false);
+        json_put_number(pair, "utility_a", 0.1);
+        json_put_number(pair, "utility_b", 0.1);
+        json_add(pairs, pair);
+    }
+    json_put_text(bad, "task", "binary");
+    json_put_integer(quality, "rows", 1000);
+    json_put_text(quality, "metric", "auc");
+    json_put_text(quality, "live_kind", "none");
+    json_put(quality, "pairs", pairs);
+    json_remove(quality, "models");
+    json_remove(quality, "invalid");
+    json_put(quality, "slices", json_make_array());
+}
+
+static void nan_metric(Json *bad)
+{
+    spoil_pairs(bad, false, NAN, NAN);
+}
+
+static void copy_of_baseline(Json *bad)
+{
+    spoil_pairs(bad, true, 0.7, 0);
+}
+
+static void no_better(Json *bad)
+{
+    spoil_pairs(bad, false, 0.7, 0);
+}
+
+// One slice of the candidate is not a number, where its reference has a figure.
+static void nan_slice(Json *bad)
+{
+    Json *slice = json_make_object();
+    json_put_text(slice, "column", "planted");
+    json_put_text(slice, "value", "planted");
+    json_put_number(slice, "candidate", NAN);
+    json_put_number(slice, "reference", 0.7);
+    Json *slices = json_make_array();
+    json_add(slices, slice);
+    json_put(selftest_open(bad, "quality", NULL), "slices", slices);
+}
+
+static void shift_scores(Json *bad, double psi, double difference)
+{
+    Json *distribution = selftest_open(bad, "distribution", NULL);
+    json_remove(bad, "quality");
+    json_put_text(distribution, "live_kind", "release");
+    json_put_text(distribution, "reference_version", "planted");
+    json_put_integer(distribution, "rows", 1000);
+    json_put_number(distribution, "psi", psi);
+    json_put_number(distribution, "mean_difference", difference);
+    json_put_number(distribution, "deviation", 1);
+}
+
+static void scores_moved(Json *bad)
+{
+    shift_scores(bad, 100, 100);
+}
+
+static void scores_unknown(Json *bad)
+{
+    shift_scores(bad, 0, NAN);
+}
+
+static void plant_latency(Json *bad, double p50_ns, double p99_ns)
+{
+    Json *latency = selftest_open(bad, "latency", NULL);
+    json_put_integer(latency, "calls", 1000);
+    json_put_integer(latency, "rows_per_call", 1);
+    json_put_number(latency, "p50_ns", p50_ns);
+    json_put_number(latency, "p99_ns", p99_ns);
+}
+
+static void slow_score(Json *bad)
+{
+    plant_latency(bad, 1e15, 1e15);
+}
+
+static void latency_unknown(Json *bad)
+{
+    plant_latency(bad, 1, NAN);
+}
+
+static void plant_cost(Json *bad, double device_seconds)
+{
+    Json *cost = selftest_open(bad, "cost", NULL);
+    json_put_number(cost, "device_seconds", device_seconds);
+    json_put_integer(cost, "samples", 1);
+    json_put_number(cost, "rate_per_hour", 0);
+    json_put_number(cost, "cost_per_sample", device_seconds);
+}
+
+static void dear_night(Json *bad)
+{
+    plant_cost(bad, 1e15);
+}
+
+static void cost_unknown(Json *bad)
+{
+    plant_cost(bad, NAN);
+}
+
+static void wrong_arithmetic(Json *bad)
+{
+    Json *formal = json_make_array(), *result = json_make_object();
+    json_put_text(result, "name", "planted");
+    json_put_number(result, "expected", 54);
+    json_put_number(result, "actual", 55);
+    json_put_number(result, "tolerance", 0);
+    json_add(formal, result);
+    json_put(selftest_open(bad, "release", NULL), "formal", formal);
+}
+
+static void rotten_fallback(Json *bad)
+{
+    json_put_bool(selftest_open(bad, "release", "fallback"), "verified", false);
+}
+
+static void leaking_column(Json *bad)
+{
+    Json *column = json_make_object();
+    json_put_text(column, "name", "planted");
+    json_put_text(column, "role", "numeric");
+    json_put_bool(column, "constant", true);
+    json_put_number(column, "missing_ratio", NAN);
+    Json *columns = json_make_array();
+    json_add(columns, column);
+    json_put(selftest_open(bad, "input", NULL), "columns", columns);
+}
+
+static void rows_lost(Json *bad)
+{
+    Json *telemetry = selftest_open(bad, "telemetry", NULL);
+    json_put_integer(telemetry, "rows", 100);
+    json_put_integer(telemetry, "acknowledged", 99);
+}
+
+const SelftestVariant selftest_of_model[] = {
+    {"quality.nan", "quality", nan_metric},
+    {"quality.copy", "quality", copy_of_baseline},
+    {"quality.no_better", "quality", no_better},
+    {"quality.slice", "quality", nan_slice},
+    {"input.column", "input", leaking_column},
+    {"distribution.shift", "distribution", scores_moved},
+    {"distribution.nan", "distribution", scores_unknown},
+    {"cost.dear", "cost", dear_night},
+    {"cost.nan", "cost", cost_unknown},
+    {"latency.slow", "latency", slow_score},
+    {"latency.nan", "latency", latency_unknown},
+    {"rubric.formal", "rubric", wrong_arithmetic},
+    {"rubric.fallback", "rubric", rotten_fallback},
+    {"telemetry.lost", "telemetry", rows_lost},
+};
+
+const size_t selftest_of_model_count = sizeof selftest_of_model / sizeof selftest_of_model[0];

@@ -1,0 +1,211 @@
+// selftest_run - planted bad runs: nothing hidden, impossible speed, a leak, other bits, a late end.
+#include "selftest_internal.h"
+
+static Json *repeat(int64_t value, size_t count)
+{
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++) {
+        json_add_integer(array, value);
+    }
+    return array;
+}
+
+static Json *rising(int64_t first, int64_t by, size_t count)
+{
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++) {
+        json_add_integer(array, first + by * (int64_t)i);
+    }
+    return array;
+}
+
+enum { PLANTED_STEPS = 60 };
+
+// A timeline of steady steps of 1 ms, each with a copy of 0.3 ms, `hidden` ns of it under kernels of 0.4 ms.
+static Json *planted_timeline(int64_t hidden, int64_t starved, int64_t pageable, size_t steps)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } series[] = {{"length_ns", 1000000}, {"copy_ns", 300000},          {"hidden_ns", hidden},
+                  {"kernel_ns", 400000},  {"busy_ns", 700000 - hidden}, {"starved_ns", starved},
+                  {"wait_ns", 0},         {"h2d_bytes", 1000},          {"pageable_bytes", pageable}};
+    Json *timeline = json_make_object();
+    Json *columns = json_make_object();
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        json_put(columns, series[i].key, repeat(series[i].value, steps));
+    }
+    json_put(columns, "index", rising(0, 1, steps));
+    Json *trust = json_make_object();
+    json_put_integer(trust, "dropped", 0);
+    json_put_integer(trust, "zero_timestamps", 0);
+    json_put_integer(trust, "causality", 0);
+    json_put(trust, "reasons", json_make_array());
+    json_put_bool(timeline, "resident", false);
+    json_put_bool(timeline, "step_marks", true);
+    json_put(timeline, "steps", columns);
+    json_put(timeline, "trust", trust);
+    return timeline;
+}
+
+static void no_copy_hidden(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(0, 0, 0, PLANTED_STEPS));
+}
+
+static void device_starves(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(300000, 600000, 0, PLANTED_STEPS));
+}
+
+static void all_pageable(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(300000, 0, 1000, PLANTED_STEPS));
+}
+
+static void no_step_recorded(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(300000, 0, 0, 0));
+}
+
+static void always_waiting(Json *bad)
+{
+    Json *steps = selftest_open(bad, "loop", "steps");
+    json_put(steps, "index", rising(0, 1, PLANTED_STEPS));
+    json_put(steps, "wall_ns", repeat(1000000, PLANTED_STEPS));
+    json_put(steps, "wait_ns", repeat(600000, PLANTED_STEPS));
+    json_put(steps, "rest", json_make_object());
+}
+
+static void unmeasured_time(Json *bad)
+{
+    Json *steps = selftest_open(bad, "loop", "steps");
+    json_put(steps, "index", rising(0, 1, PLANTED_STEPS));
+    const char *const spans[] = {"wait_ns", "exposed_copy_ns", "compute_ns"};
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        json_put(steps, spans[i], repeat(200000, PLANTED_STEPS));
+    }
+    json_put(steps, "wall_ns", repeat(1000000, PLANTED_STEPS));
+    json_put(steps, "rest", json_make_object());
+}
+
+static void residual_span(Json *bad)
+{
+    unmeasured_time(bad);
+    json_put(selftest_open(selftest_open(bad, "loop", "steps"), "rest", NULL), "other",
+             repeat(400000, PLANTED_STEPS));
+}
+
+static void plant_claim(Json *bad, int64_t time_ns, int64_t kernel_union_ns)
+{
+    Json *claim = json_make_object();
+    json_put_text(claim, "name", "planted");
+    json_put_number(claim, "flop", 1e24);
+    json_put_number(claim, "bytes", 1);
+    json_put_integer(claim, "time_ns", time_ns);
+    json_put_integer(claim, "kernel_union_ns", kernel_union_ns);
+    json_put_integer(claim, "count", 1);
+    Json *claims = json_make_array();
+    json_add(claims, claim);
+    json_put(selftest_open(bad, "plausible", NULL), "claims", claims);
+}
+
+static void faster_than_peak(Json *bad)
+{
+    plant_claim(bad, 1000, 1000);
+}
+
+static void stopped_timer(Json *bad)
+{
+    plant_claim(bad, 1000, 2000000);
+}
+
+static void over_budget(Json *bad)
+{
+    json_put_integer(selftest_open(bad, "memory", NULL), "measured_peak_bytes", INT64_C(1) << 60);
+}
+
+static void leak(Json *bad)
+{
+    Json *live = selftest_open(bad, "memory", "live");
+    json_put(live, "index", rising(0, 1, PLANTED_STEPS));
+    json_put(live, "bytes", rising(1000000, 4096, PLANTED_STEPS));
+}
+
+static void nan_probe(Json *bad)
+{
+    Json *probes = json_make_array();
+    for (int i = 0; i < 2; i++) {
+        Json *probe = json_make_object();
+        json_put_text(probe, "name", i == 0 ? "planted" : "planted again");
+        json_put_text(probe, "shape", "1x1x1");
+        json_put_text(probe, "unit", "relative");
+        json_put_number(probe, "error", NAN);
+        json_put_number(probe, "limit", 1e-5);
+        json_add(probes, probe);
+    }
+    json_put(selftest_open(bad, "parity", NULL), "probes", probes);
+}
+
+static void other_bits(Json *bad)
+{
+    static const char *const digests[] = {"0000000000000000000000000000000000000000000000000000000000000000",
+                                          "0000000000000000000000000000000000000000000000000000000000000001"};
+    Json *replays = json_make_array();
+    for (int64_t i = 0; i < 2; i++) {
+        Json *tensor = json_make_object();
+        json_put_text(tensor, "name", "planted");
+        json_put_text(tensor, "first", digests[0]);
+        json_put_text(tensor, "again", digests[i]);
+        Json *tensors = json_make_array();
+        json_add(tensors, tensor);
+        Json *replay = json_make_object();
+        json_put_integer(replay, "from_step", i);
+        json_put_integer(replay, "steps", INT64_MAX);
+        json_put(replay, "tensors", tensors);
+        json_add(replays, replay);
+    }
+    json_put(selftest_open(bad, "determinism", NULL), "replays", replays);
+}
+
+static void row_dropped(Json *bad)
+{
+    Json *order = selftest_open(bad, "determinism", "order");
+    json_put_integer(order, "epochs", 1);
+    json_put_integer(order, "rows", 999);
+    json_put_integer(order, "expected_rows", 1000);
+    json_put_text(order, "digest", "planted");
+    json_put_text(order, "expected_digest", "planted");
+}
+
+static void stopped_early(Json *bad)
+{
+    json_put_bool(selftest_open(bad, "window", NULL), "stopped_early", true);
+}
+
+static void after_deadline(Json *bad)
+{
+    Json *window = selftest_open(bad, "window", NULL);
+    json_put_integer(window, "now_wall_ns", json_integer_or(json_get(window, "deadline_wall_ns"), 1) + 1);
+}
+
+const SelftestVariant selftest_of_run[] = {
+    {"overlap.exposed", "overlap", no_copy_hidden},
+    {"overlap.starved", "overlap", device_starves},
+    {"overlap.pageable", "overlap", all_pageable},
+    {"overlap.empty", "overlap", no_step_recorded},
+    {"fed.waiting", "fed", always_waiting},
+    {"plausible.peak", "plausible", faster_than_peak},
+    {"plausible.timer", "plausible", stopped_timer},
+    {"closure.unmeasured", "closure", unmeasured_time},
+    {"closure.other", "closure", residual_span},
+    {"memory.budget", "memory", over_budget},
+    {"memory.leak", "memory", leak},
+    {"parity.nan", "parity", nan_probe},
+    {"determinism.bits", "determinism", other_bits},
+    {"determinism.order", "determinism", row_dropped},
+    {"window.stopped", "window", stopped_early},
+    {"window.deadline", "window", after_deadline},
+};
+
+const size_t selftest_of_run_count = sizeof selftest_of_run / sizeof selftest_of_run[0];
