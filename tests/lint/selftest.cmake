@@ -47,6 +47,7 @@ set(cases
   "seams^src/low/bad.c^// bad\n#include <openssl/evp.h>\n^outside library of another module"
   "seams^src/low/bad.c^// bad\n#include <libpq-fe.h>\n^outside library of another module"
   "seams^src/compute/device.c^// bad\n#include <cblas.h>\n^outside library of another module"
+  "seams^src/low/bad.c^// bad\n#include <curl/curl.h>\n^outside library of another module"
   "seams^src/low/bad.c^// bad\n#include <archive.h>\n^outside library of another module"
   "seams^src/low/bad.c^// bad\n#include <cuda_runtime.h>\n^outside library of another module"
   "seams^src/low/bad.c^// bad\nint x = time(0)\n^calls time: time comes from a Clock"

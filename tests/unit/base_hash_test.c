@@ -36,6 +36,26 @@ START_TEST(sha256_gives_the_published_digests)
 }
 END_TEST
 
+// RFC 4231, cases 1, 2, 3 and 6: short key, words, bytes above ASCII, a key longer than a block.
+START_TEST(hmac_gives_the_published_codes)
+{
+    char key[131], data[50];
+    memset(key, 0x0b, 20);
+    Digest digest;
+    hash_hmac(key, 20, "Hi There", 8, &digest);
+    assert_digest(&digest, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    hash_hmac("Jefe", 4, "what do ya want for nothing?", 28, &digest);
+    assert_digest(&digest, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof key);
+    memset(data, 0xdd, sizeof data);
+    hash_hmac(key, 20, data, sizeof data, &digest);
+    assert_digest(&digest, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    static const char words[] = "Test Using Larger Than Block-Size Key - Hash Key First";
+    hash_hmac(key, sizeof key, words, sizeof words - 1, &digest);
+    assert_digest(&digest, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+END_TEST
+
 START_TEST(added_strings_keep_their_borders)
 {
     Digest one, two;
@@ -128,6 +148,7 @@ static Suite *suite(void)
 {
     Suite *made = suite_create("base hash");
     TCase *hash = tcase_create("hash");
+    tcase_add_test(hash, hmac_gives_the_published_codes);
     tcase_add_test(hash, sha256_gives_the_published_digests);
     tcase_add_test(hash, added_strings_keep_their_borders);
     tcase_add_test(hash, a_file_is_hashed_through_one_descriptor_without_following_links);
