@@ -131,35 +131,6 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     return good ? 1 : -1;
 }
 
-static void trace_modelled(Trainer *trainer, int64_t step, const ModelStep *modelled, int64_t bytes)
-{
-    Timeline *timeline = trainer->meter.timeline;
-    Span mark = {.kind = SPAN_STEP_MARK,
-                 .begin = modelled->compute_begin,
-                 .end = modelled->compute_begin,
-                 .launched_ns = modelled->compute_begin,
-                 .step = step,
-                 .name = "step"};
-    Span copy = {.kind = SPAN_COPY_H2D,
-                 .stream = 1,
-                 .begin = modelled->copy_begin,
-                 .end = modelled->copy_end,
-                 .launched_ns = modelled->copy_begin,
-                 .step = step,
-                 .bytes = bytes,
-                 .pageable = trainer->model.pageable,
-                 .name = "copy"};
-    Span kernel = {.kind = SPAN_KERNEL,
-                   .begin = modelled->compute_begin,
-                   .end = modelled->compute_end,
-                   .launched_ns = modelled->compute_begin,
-                   .step = step,
-                   .name = "step"};
-    timeline_add(timeline, &copy);
-    timeline_add(timeline, &mark);
-    timeline_add(timeline, &kernel);
-}
-
 static int step_modelled(Loop *loop, int64_t step, StepTimes *times, Error *error)
 {
     Trainer *trainer = loop->trainer;
@@ -182,8 +153,10 @@ static int step_modelled(Loop *loop, int64_t step, StepTimes *times, Error *erro
     const TrainShape *shape = &trainer->network.shape;
     if (meter_traces(&trainer->meter, step)) {
         Interval launched = {modelled.compute_begin, modelled.compute_end};
-        trace_modelled(trainer, step, &modelled,
-                       loop->batch.rows * (shape->numeric + shape->categorical + 1) * (int64_t)sizeof(float));
+        model_clock_trace(&trainer->model, &modelled, step,
+                          loop->batch.rows * (shape->numeric + shape->categorical + 1) *
+                              (int64_t)sizeof(float),
+                          trainer->meter.timeline);
         claim_step(trainer, loop->batch.rows, launched, claimed_length(launched));
     }
     clock_advance(trainer->spec.clock, times->wall_ns);

@@ -54,3 +54,29 @@ void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step)
     model->batch++;
     *ret_step = step;
 }
+
+void model_clock_trace(const ModelClock *model, const ModelStep *modelled, int64_t step, int64_t bytes,
+                       Timeline *timeline)
+{
+    Span mark = {.kind = SPAN_STEP_MARK,
+                 .begin = modelled->compute_begin,
+                 .end = modelled->compute_begin,
+                 .launched_ns = modelled->compute_begin,
+                 .step = step,
+                 .name = "step"};
+    Span copy = {.kind = SPAN_COPY_H2D,
+                 .stream = 1,
+                 .begin = modelled->copy_begin,
+                 .end = modelled->copy_end,
+                 .launched_ns = modelled->copy_begin,
+                 .step = step,
+                 .bytes = bytes,
+                 .pageable = model->pageable,
+                 .name = "copy"};
+    Span kernel = mark;
+    kernel.kind = SPAN_KERNEL;
+    kernel.end = modelled->compute_end;
+    timeline_add(timeline, &copy);
+    timeline_add(timeline, &mark);
+    timeline_add(timeline, &kernel);
+}

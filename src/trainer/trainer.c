@@ -260,7 +260,7 @@ bool trainer_upload_validation(Trainer *trainer, Error *error)
     return trainer->table_target && (trainer->table_rows < rows || load_rows(trainer, 0, rows, error));
 }
 
-bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error)
+static bool validate(Trainer *trainer, double *ret_loss, Error *error)
 {
     Network *network = &trainer->network;
     int64_t rows = (int64_t)trainer->validation.rows;
@@ -285,6 +285,16 @@ bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error)
         return false;
     *ret_loss = rows > 0 ? sum / (double)rows : (double)NAN;
     return true;
+}
+
+bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error)
+{
+    Device *device = trainer->spec.device;
+    int64_t bytes = (int64_t)fault_value("memory.validation_bytes", 0);
+    void *planted = bytes > 0 ? device_take(device, "validation", bytes, error) : NULL;
+    bool good = (bytes <= 0 || planted) && validate(trainer, ret_loss, error);
+    device_give(device, "validation", planted, bytes);
+    return good;
 }
 
 Model *trainer_model(const Trainer *trainer, Error *error)

@@ -184,6 +184,8 @@ typedef struct ModelStep {
 } ModelStep;
 void model_clock_init(ModelClock *model, int64_t now_ns, int64_t workers, int64_t prefetch);
 void model_clock_step(ModelClock *model, int64_t now_ns, ModelStep *ret_step);
+void model_clock_trace(const ModelClock *model, const ModelStep *modelled, int64_t step, int64_t bytes,
+                       Timeline *timeline);
 
 // -- clerk: tells the loader that compute has begun, on a thread of its own
 typedef struct Clerk {
