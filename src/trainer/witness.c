@@ -8,6 +8,7 @@
 
 #include <fedgate/fault.h>
 #include <fedgate/json.h>
+#include <math.h>
 #include <string.h>
 
 static const char account[] = "replay";
@@ -37,12 +38,13 @@ bool witness_take(Trainer *trainer, WitnessKind kind, bool with_state, Error *er
 
 static bool begin(Trainer *trainer, WitnessKind kind, Error *error)
 {
-    bool with_state = kind != WITNESS_START;
-    if (!witness_take(trainer, kind, with_state, error))
-        return false;
-    trainer->witness[kind].from = trainer->progress;
     Witness *witness = &trainer->witness[kind];
-    return !with_state || network_save(&trainer->network, witness->state, &witness->step, error);
+    if (!witness_take(trainer, kind, kind != WITNESS_START, error))
+        return false;
+    witness->from = trainer->progress;
+    if (kind == WITNESS_START)   // also of a run that was resumed before it had ended
+        witness->from = (Progress){.best_loss = INFINITY, .last_loss = NAN};
+    return kind == WITNESS_START || network_save(&trainer->network, witness->state, &witness->step, error);
 }
 
 static bool end(Trainer *trainer, WitnessKind kind, Error *error)
@@ -72,7 +74,7 @@ bool witness_look(Trainer *trainer, Error *error)
     }
     if (!end(trainer, WITNESS_START, error) || !end(trainer, WITNESS_PENDING, error))
         return false;
-    if (step == 0)
+    if (step < trainer->witness_steps && !trainer->witness[WITNESS_START].taken)
         return begin(trainer, WITNESS_START, error);
     if (step < trainer->witness_next || trainer->witness[WITNESS_PENDING].taken)
         return true;
