@@ -10,16 +10,24 @@
 
 // -- memory: budget = device x (1 - reserve); available = budget - state;
 //    largest = floor(available / per_sample)
-enum { PLAN_ACCOUNTS = 16, PLAN_BLOCKS = 64 };
+enum { PLAN_ACCOUNTS = 24, PLAN_BLOCKS = 64 };
 typedef struct PlanShape {       // what the memory of a tabular MLP follows from
     int64_t numeric, categorical;           // input columns
     const int64_t *cardinality, *embedding; // [categorical], unknown slot counted in cardinality
     const int64_t *hidden; size_t layers;   // [layers]
     int64_t outputs;
-    int64_t bytes_per_element;              // activations and weights in the pass: 4 for FP32
+    int64_t bytes_per_element;   // activations and weights in the pass: 4 for FP32; below it the FP32 reference
+                                 // arm of the parity ladder lives beside the candidate's network
+    int64_t steps;               // planned optimizer steps: each has a row of the pace table
+    int64_t step_bytes, pace_bytes;   // state of the optimizer; a row of the pace table
+    int64_t validation_rows;
+    int64_t scratch_bytes;       // most that sums and probes take at once
 } PlanShape;
-typedef struct PlanAccount {
+typedef struct PlanAccount {     // bytes = count x each
     const char *name;
+    const char *ledger;          // account of the ledger it is charged to; NULL: context, or declared
+    int64_t count, each;
+    const char *of;              // what is counted: "parameters"
     int64_t bytes;
     bool per_sample;
 } PlanAccount;
@@ -32,18 +40,26 @@ typedef struct MemoryPlan {
     int64_t available_bytes;                // budget - state; may be negative
     int64_t largest_microbatch;             // samples; 0 when nothing fits
     int64_t batch, microbatch, accumulation;   // microbatch x accumulation = batch
+    bool asked;                             // train.microbatch names it
+    int64_t element_bytes;                  // 0: declared figures
+    int64_t validation_rows;                // on the device at once: all of them, or one microbatch
+    int64_t validation_bytes;               // of them, inside the planned peak
     int64_t planned_peak_bytes;             // state + microbatch x per_sample
     bool fits;
     int64_t blocks[PLAN_BLOCKS]; size_t block_count;   // bytes of each activation block of one microbatch
     bool resident[PLAN_BLOCKS];             // cumulative activations up to this block stay inside available
-    char refusal[256];                      // why it does not fit, with both figures; empty when it fits
+    char refusal[384];                      // why it does not fit, with both figures and what to change; empty
+                                            // when it fits
 } MemoryPlan;
 // shape NULL: everything from memory.state and memory.per_sample (ERROR_CONFIG when they are not given).
 // Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when
-// it does not divide the batch or does not fit). Options memory.*, device.memory, train.batch,
-// train.microbatch.
+// it does not divide the batch or does not fit). Validation rows stay on the device when they take at most a
+// quarter of what one microbatch leaves free, else one microbatch of them does. Options memory.*,
+// device.memory, train.batch, train.microbatch, input.slots.
 WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes,
                              MemoryPlan *ret_plan, Error *error);
+// Bytes planned for an account of the ledger; 0 when none is.
+int64_t plan_ledger_bytes(const MemoryPlan *plan, const char *account);
 
 // -- roofline: attainable = min(P_peak, I x B_mem) (Williams, Waterman, Patterson 2009)
 typedef struct DevicePeak {
@@ -93,6 +109,11 @@ void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE]);
 // start of one night finds its slot.
 WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns,
                                char ret_slot[static 11], Error *error);
+// What daylight saving does to this deadline, for people; "" when nothing: the named time does not exist that
+// day (the first instant after the gap is taken) or comes twice (the first is taken), or the day before it has
+// not 24 hours.
+enum { PLAN_NOTE_SIZE = 160 };
+void plan_deadline_note(const Config *config, int64_t deadline_wall_ns, char ret_note[static PLAN_NOTE_SIZE]);
 
 // -- text of a plan with its substitutions, as `fedgate plan` prints it, and as JSON
 typedef struct NightPlan {
@@ -116,5 +137,17 @@ WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, int64_
                             const DevicePeak *peak, NightPlan *ret_plan, Error *error);
 void plan_print(const NightPlan *plan, const Config *config, Text *out);
 Json *plan_to_json(const NightPlan *plan);
+
+// -- two plans side by side: which lines move, by how much, through which term
+typedef struct PlanSide {
+    const NightPlan *plan;
+    const Config *config;
+    const char *name;   // as the reader called it
+} PlanSide;
+// whole: also the lines that stay, else only their number.
+void plan_print_against(const PlanSide *from, const PlanSide *to, bool whole, Text *out);
+// { config, plan, options: [ { name from to } ], moved: [ { line unit from to formula through: [ { term from
+// to } ] } ], stays: [ line ] }: the member `against` of the first plan's JSON.
+Json *plan_against_to_json(const PlanSide *from, const PlanSide *to);
 
 #endif

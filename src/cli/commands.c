@@ -45,9 +45,15 @@ const Command commands[] = {
      .more = "With --unbar only that release's bar is lifted and the hold stays.\n",
      .options = {{"unbar", "VERSION", "lift the bar of this release"},
                  {"reason", "TEXT", "why; kept in the record"}}},
-    {.name = "plan", .usage = "", .handler = cmd_plan,
+    {.name = "plan", .usage = "[--against CONFIG|KEY=VALUE] [--all]", .handler = cmd_plan,
      .summary = "memory ledger, roofline and window of a night, with every substitution",
-     .more = "Needs no home and no GPU. Ends 10 when it does not fit or cannot end in time.\n"},
+     .more = "Needs no home and no GPU. Ends 10 when it does not fit or cannot end in time.\n"
+             "With --against: which lines move, by how much and through which term, when one input is\n"
+             "changed (--against train.precision=bf16) or another file is taken; --set holds for both,\n"
+             "the exit code is the first plan's. It is a prediction that a night can be held to: its\n"
+             "evidence shows planned and measured bytes of each account (memory.accounts).\n",
+     .options = {{"against", "CONFIG", "the plan of this file, or of one option changed, beside it"},
+                 {"all", NULL, "with --against: show the lines that stay as well"}}},
     {.name = "judge", .usage = "EVIDENCE... [--policy FILE]", .minimum = 1, .maximum = -1,
      .handler = cmd_judge,
      .summary = "repeat judgements from stored evidence, perhaps with another policy",

@@ -39,11 +39,16 @@ static void print_ratio(char to[static FIGURE_SIZE], double ratio)
 
 static void print_accounts(const MemoryPlan *memory, Text *out)
 {
-    char bytes[FIGURE_SIZE];
     for (size_t i = 0; i < memory->account_count; i++) {
-        plan_exact_bytes(bytes, memory->accounts[i].bytes);
-        text_add_format(out, "  %-20s %s%s\n", memory->accounts[i].name, bytes,
-                        memory->accounts[i].per_sample ? " a sample" : "");
+        const PlanAccount *account = &memory->accounts[i];
+        char bytes[FIGURE_SIZE], each[FIGURE_SIZE], count[32];
+        plan_exact_bytes(bytes, account->bytes);
+        text_add_format(out, "  %-20s %s%s", account->name, bytes, account->per_sample ? " a sample" : "");
+        plan_exact_bytes(each, account->each);
+        text_from_count(count, account->count);
+        if (account->count > 1)
+            text_add_format(out, " = %s %s x %s", count, account->of, each);
+        text_add_char(out, '\n');
     }
 }
 
@@ -248,6 +253,10 @@ static void print_window(const NightPlan *plan, const Config *config, Text *out)
     clock_format(plan->deadline_wall_ns, zone, deadline);
     if (plan->deadline_wall_ns)
         print_line(out, "deadline", "%s (%s in %s)", deadline, config_text(config, "window.deadline"), zone);
+    char note[PLAN_NOTE_SIZE];
+    plan_deadline_note(config, plan->deadline_wall_ns, note);
+    if (note[0])
+        print_line(out, "", "(%s)", note);
 }
 
 void plan_print(const NightPlan *plan, const Config *config, Text *out)

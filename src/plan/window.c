@@ -75,19 +75,75 @@ void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE])
     memcpy(ret_zone, "UTC", sizeof "UTC");
 }
 
+typedef struct Named {
+    int hour, minute;
+} Named;
+
+static Named named_time(const Config *config)
+{
+    const char *time = config_text(config, "window.deadline");   // HH:MM, checked when it was read
+    return (Named){(time[0] - '0') * 10 + time[1] - '0', (time[3] - '0') * 10 + time[4] - '0'};
+}
+
 bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns,
                    char ret_slot[static 11], Error *error)
 {
     char zone[PLAN_ZONE_SIZE];
     plan_zone(config, zone);
-    const char *time = config_text(config, "window.deadline");   // HH:MM, checked when it was read
-    int hour = (time[0] - '0') * 10 + time[1] - '0', minute = (time[3] - '0') * 10 + time[4] - '0';
+    const Named time = named_time(config);
     int64_t named;
-    if (!clock_next_local(start_wall_ns, zone, hour, minute, &named, error))
+    if (!clock_next_local(start_wall_ns, zone, time.hour, time.minute, &named, error))
         return error_prefix(error, "option 'window.deadline'");
     double length = config_real(config, "window.length");
     int64_t longest = length > 0 ? instant_after(start_wall_ns, length) : INT64_MAX;
     clock_local_date(named, zone, ret_slot);
     *ret_deadline_wall_ns = longest < named ? longest : named;
     return true;
+}
+
+enum { LOCAL_MINUTE = sizeof "2026-11-30T04:00" - 1, HOUR_OF_DAY = sizeof "2026-11-30T" - 1 };
+
+// The same minute of the same day again, at one of the shifts that zones make.
+static bool comes_twice(int64_t wall_ns, const char *zone)
+{
+    static const int shifts_min[] = {20, 30, 60, 120, 180};
+    char first[CLOCK_TIME_SIZE], later[CLOCK_TIME_SIZE];
+    clock_format(wall_ns, zone, first);
+    for (size_t i = 0; i < sizeof shifts_min / sizeof shifts_min[0]; i++) {
+        clock_format(wall_ns + (int64_t)shifts_min[i] * 60 * 1000000000, zone, later);
+        if (strncmp(first, later, LOCAL_MINUTE) == 0)
+            return true;
+    }
+    return false;
+}
+
+void plan_deadline_note(const Config *config, int64_t deadline_wall_ns, char ret_note[static PLAN_NOTE_SIZE])
+{
+    const int64_t hour_ns = 3600 * INT64_C(1000000000);
+    char zone[PLAN_ZONE_SIZE], local[CLOCK_TIME_SIZE];
+    const char *time = config_text(config, "window.deadline");
+    const Named named = named_time(config);
+    Error ignored = ERROR_INIT;
+    int64_t at = 0, before = 0;
+    ret_note[0] = '\0';
+    plan_zone(config, zone);
+    // Of the named time itself: window.length may have ended the night earlier. The day before has 23 to 25
+    // hours.
+    if (!clock_next_local(deadline_wall_ns - 1, zone, named.hour, named.minute, &at, &ignored) ||
+        !clock_next_local(at - 26 * hour_ns, zone, named.hour, named.minute, &before, &ignored))
+        return;
+    clock_format(at, zone, local);
+    double hours = (double)(at - before) / (double)hour_ns;
+    bool written = true;
+    if (strncmp(local + HOUR_OF_DAY, time, 5) != 0)
+        written = text_print(ret_note, PLAN_NOTE_SIZE,
+                             "%s does not exist on %.10s: the first instant after the gap", time, local);
+    else if (comes_twice(at, zone))
+        written = text_print(ret_note, PLAN_NOTE_SIZE, "%s comes twice on %.10s: the first of the two", time,
+                             local);
+    else if (hours < 24 || hours > 24)
+        written =
+            text_print(ret_note, PLAN_NOTE_SIZE, "%g hours after the deadline of the day before", hours);
+    if (!written)
+        ret_note[0] = '\0';
 }
