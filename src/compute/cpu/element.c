@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "../settle.h"
 #include "cpu_internal.h"
 #include "half.h"
+#include "settle.h"
 
 enum { LANES = 16, RUN = 512, STRIP = 4096 };   // elements at a time, while in cache
 
