@@ -25,7 +25,8 @@ static bool read_shift(const Section *distribution, Shift *ret)
 static bool possible(const Json *evidence, const Section *distribution, const Shift *shift)
 {
     int64_t rows = json_integer_or(json_find(evidence, "quality.rows"), shift->rows);
-    bool sound = shift->rows > 0 && shift->rows == rows && !(shift->psi < 0) && !(shift->deviation < 0);
+    bool sound = shift->rows > 0 && shift->rows == rows && !(shift->psi < 0) && !(shift->deviation < 0) &&
+                 !isinf(shift->deviation);   // any shift is small beside it
     if (!sound) {
         finding_set(distribution->finding, OUTCOME_ERROR, (Figure){shift->psi, NAN, "PSI", shift->rows},
                     "scores of %lld rows, %lld were judged, PSI %.4g, deviation %.4g: impossible",

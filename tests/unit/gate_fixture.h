@@ -87,6 +87,9 @@ static inline void apply(Json *root, const Edit *edit)
     "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"" DIGEST_A                \
     "\",\"again\":\"" DIGEST_A "\"}]}"
 
+#define FORMAL(name, expected, actual)                                                                       \
+    "{\"name\":\"" name "\",\"expected\":" expected ",\"actual\":" actual ",\"tolerance\":1e-9,\"unit\":\"\"}"
+
 // 80 steps of 1 ms. Index 0 of each array of objects is what single rows spoil.
 static const Edit good[] = {
     {"schema", "\"fedgate.evidence/1\""},
@@ -153,6 +156,8 @@ static const Edit good[] = {
      "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
      "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
     {"determinism.replays", "[" REPLAY("0") "," REPLAY("40") "]"},
+    {"determinism.order", "{\"epochs\":3,\"rows\":700,\"expected_rows\":700,\"digest\":\"00ff\","
+                          "\"expected_digest\":\"00ff\"}"},
     {"window.started", "\"2027-01-15T07:00:00.000+00:00\""},
     {"window.deadline", "\"2027-01-15T08:01:00.000+00:00\""},
     {"window.planned_steps", "80"},
@@ -177,12 +182,26 @@ static const Edit good[] = {
                           "linear", "0.9", "0.01", "0.002", "0.006710292747", "0.013289707253") "]"},
     {"quality.slices", "[]"},
     {"quality.invalid", "[]"},
+    {"quality.calibration.ece", "0.02"},
     {"input.rows", "{\"train\":700,\"validation\":100,\"test\":1000,\"after_cutoff\":0,\"bad\":0}"},
     {"input.columns",
      "[" COLUMN("age", "numeric") "," COLUMN("job", "categorical") "," COLUMN("y", "target") "]"},
     {"input.forbidden_used", "[]"},
     {"input.schema_changes", "[]"},
     {"input.reference_version", "null"},
+    {"distribution.live_kind", "\"none\""},
+    {"latency", "{\"calls\":200,\"rows_per_call\":1,\"p50_ns\":20000,\"p99_ns\":50000}"},
+    {"cost", "{\"device_seconds\":7,\"samples\":14000,\"cost_per_sample\":5e-4,"
+             "\"unit\":\"device second\",\"rate_per_hour\":0}"},
+    {"release.worked_example", "{\"step\":7,\"wall_ns\":1000000,\"wait_ns\":10000,\"exposed_copy_ns\":10000,"
+                               "\"compute_ns\":900000,\"rest_ns\":80000,\"copy_ns\":200000,"
+                               "\"hidden_ns\":190000}"},
+    {"release.formal", "[" FORMAL("ledger", "54", "54") "," FORMAL("roofline", "25.6", "25.6") "," FORMAL(
+                           "overlap", "0.5", "0.5") "," FORMAL("closure", "1", "1") "]"},
+    {"release.fallback", "{\"kind\":\"baseline\",\"version\":\"m-1\",\"verified\":true}"},
+    {"release.owner", "\"alice\""},
+    {"release.runbook", "\"ops/runbook.md\""},
+    {"release.simulation", "null"},
     {"telemetry", "{\"rows\":120,\"acknowledged\":120}"},
 };
 
@@ -224,7 +243,15 @@ static inline void judge_row(const Row *row)
     const GateCheck *check = gate_find_check(row->check);
     ck_assert_ptr_nonnull(check);
     Finding finding = {0};
-    check->judge(evidence, policy, &finding);
+    Finding before[32] = {{0}};
+    for (size_t i = 0; check->judge_after != NULL && &gate_checks[i] != check; i++) {
+        gate_checks[i].judge(evidence, policy, &before[i]);
+    }
+    if (check->judge_after != NULL) {
+        check->judge_after(evidence, policy, before, &finding);
+    } else {
+        check->judge(evidence, policy, &finding);
+    }
     if (check->judge_late != NULL && finding.outcome == OUTCOME_PASS) {
         check->judge_late(evidence, policy, &finding);
     }

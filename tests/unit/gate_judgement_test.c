@@ -261,7 +261,9 @@ START_TEST(the_judgement_has_the_documented_form)
                                        "unit", "n",        "reason",  "evidence"};
     for (size_t i = 0; i < json_count(checks); i++) {
         const Json *check = json_at(checks, i);
-        ck_assert_uint_eq(json_count(check), sizeof keys / sizeof keys[0]);
+        bool has_rungs = json_get(check, "rungs") != NULL;
+        ck_assert_uint_eq(json_count(check), sizeof keys / sizeof keys[0] + has_rungs);
+        ck_assert_int_eq(has_rungs, gate_checks[i].details != NULL);
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
             ck_assert_str_eq(json_key_at(check, k), keys[k]);
         }
@@ -299,9 +301,10 @@ START_TEST(every_row_of_the_table_is_complete)
         for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
             ck_assert_msg(texts[t] != NULL && texts[t][0] != '\0', "%s: text %zu", check->name, t);
         }
-        ck_assert(check->judge != NULL);
+        ck_assert_int_ne(check->judge != NULL, check->judge_after != NULL);
         ck_assert(gate_find_check(check->name) == check);
-        ck_assert(gate_is_required(policy, check));
+        bool optional = text_equal(check->name, "cost") || text_equal(check->name, "latency");
+        ck_assert_int_eq(gate_is_required(policy, check), !optional);
         char limits[256];
         ck_assert(text_copy(limits, sizeof limits, check->limits));
         char *rest = NULL;
@@ -366,9 +369,9 @@ START_TEST(the_self_test_holds_when_telemetry_is_not_required)
 END_TEST
 
 static void judge_that_passes(const GateCheck *check, const Json *evidence, const Config *policy,
-                              JudgeScope scope, Finding *ret)
+                              JudgeScope scope, const Finding *before, Finding *ret)
 {
-    gate_run_check(check, evidence, policy, scope, ret);
+    gate_run_check(check, evidence, policy, scope, before, ret);
     if (text_equal(check->name, "quality")) {
         ret->outcome = OUTCOME_PASS;
     }
@@ -381,7 +384,7 @@ START_TEST(the_self_test_finds_a_gate_that_passes)
     OWNED(Json, json_free) *refused = json_make_array();
     OWNED(Json, json_free) *passed = json_make_array();
     ck_assert(!gate_self_test_of(judge_that_passes, evidence, policy, refused, passed));
-    ck_assert_uint_eq(json_count(passed), 4);
+    ck_assert_uint_eq(json_count(passed), 5);
     ck_assert_str_eq(json_text_or(json_at(passed, 0), ""), "quality.nan");
 #ifdef FEDGATE_FAULTS
     ck_assert_int_eq(setenv("FEDGATE_FAULT", "selftest.pass=1", 1), 0);
@@ -403,7 +406,7 @@ START_TEST(a_judge_without_answer_has_not_measured)
     OWNED(Config, config_free) *policy = load_policy(no_sets);
     const GateCheck silent = {.name = "silent", .judge = judge_that_is_silent};
     Finding finding = {0};
-    gate_run_check(&silent, NULL, policy, JUDGE_WHOLE, &finding);
+    gate_run_check(&silent, NULL, policy, JUDGE_WHOLE, NULL, &finding);
     ck_assert_int_eq(finding.outcome, OUTCOME_NOT_MEASURED);
     ck_assert(!gate_counts_as_pass(&silent, OUTCOME_NOT_APPLICABLE));
 }
