@@ -185,7 +185,7 @@ int64_t trainer_floats(const Trainer *trainer)
     return trainer->network.layout.floats;
 }
 
-Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error)
+Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error)
 {
     const Config *config = trainer->config;
     FeedSpec spec = {
@@ -196,7 +196,7 @@ Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error)
         .ledger = trainer->spec.ledger,
         .split = SPLIT_TRAIN,
         .batch = trainer->batch,
-        .seed = trainer->seed,
+        .seed = seed,
         .shuffle = true,
         .epoch = from->epoch,
         .position = from->position,
@@ -207,6 +207,11 @@ Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error)
         .slots = (int)config_integer(config, "input.slots"),
     };
     return feed_open(&spec, error);
+}
+
+Feed *trainer_feed(const Trainer *trainer, const Progress *from, Error *error)
+{
+    return trainer_feed_of(trainer, trainer->seed, from, error);
 }
 
 // -- validation
@@ -260,6 +265,20 @@ bool trainer_upload_validation(Trainer *trainer, Error *error)
     return trainer->table_target && (trainer->table_rows < rows || load_rows(trainer, 0, rows, error));
 }
 
+bool trainer_validation_rows(Trainer *trainer, int64_t first, int64_t count, Rows *ret_rows, Error *error)
+{
+    const TrainShape *shape = &trainer->network.shape;
+    bool resident = trainer->table_rows == (int64_t)trainer->validation.rows;
+    int64_t at = resident ? first : 0;
+    if (!resident && !load_rows(trainer, first, count, error))
+        return false;
+    *ret_rows = (Rows){.numeric = trainer->table_x + at * shape->numeric,
+                       .codes = trainer->table_codes + at * shape->categorical,
+                       .target = trainer->table_target + at,
+                       .count = count};
+    return true;
+}
+
 static bool validate(Trainer *trainer, double *ret_loss, Error *error)
 {
     Network *network = &trainer->network;
@@ -268,16 +287,11 @@ static bool validate(Trainer *trainer, double *ret_loss, Error *error)
     if (!network_read_loss(network, &kept, error))   // of the training steps since the last look
         return false;
     trainer->train_loss_sum += kept;
-    bool resident = trainer->table_rows == rows;
     for (int64_t first = 0; first < rows; first += network->rows) {
-        int64_t count = rows - first < network->rows ? rows - first : network->rows,
-                at = resident ? first : 0;
-        if (!resident && !load_rows(trainer, first, count, error))
+        Rows piece;
+        int64_t count = rows - first < network->rows ? rows - first : network->rows;
+        if (!trainer_validation_rows(trainer, first, count, &piece, error))
             return false;
-        Rows piece = {.numeric = trainer->table_x + at * network->shape.numeric,
-                      .codes = trainer->table_codes + at * network->shape.categorical,
-                      .target = trainer->table_target + at,
-                      .count = count};
         network_forward(network, &piece, NULL);
         network_loss(network, &piece, 0, false);
     }

@@ -261,13 +261,16 @@ struct Trainer {
     Digest record;   // what a checkpoint must belong to
 };
 
-Feed *trainer_feed(Trainer *trainer, const Progress *from, Error *error);
+Feed *trainer_feed(const Trainer *trainer, const Progress *from, Error *error);
+Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error);
 // One optimizer step on the first `count` rows of a batch; forward and backward are claimed to `meter` (may
 // be NULL).
 bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter,
                   Error *error);
 int64_t claimed_length(Interval launched);
 bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error);
+// At most table_rows of them, on the device.
+bool trainer_validation_rows(Trainer *trainer, int64_t first, int64_t count, Rows *ret_rows, Error *error);
 bool trainer_upload_validation(Trainer *trainer, Error *error);
 
 int64_t trainer_floats(const Trainer *trainer);

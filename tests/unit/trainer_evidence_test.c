@@ -235,7 +235,7 @@ static const struct {
     {"train.leak_bytes=4096", shows_leak},
     {"train.unsynchronised=1", shows_unsynchronised},
     {"determinism.perturb=1", shows_perturbed},
-    {"parity.tf32=1", shows_tf32},
+    {"compute.tf32=1", shows_tf32},
     {"memory.extra_bytes=10000000", shows_extra},
     {"closure.unnamed_ns=70000", shows_unnamed},
     {"quality.shuffle_labels=1", shows_shuffled},
