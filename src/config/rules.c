@@ -24,6 +24,33 @@ static bool has_item(const Value *value, const char *item)
     return false;
 }
 
+// Every item is one of the names; else the nearest is suggested.
+static bool check_known(const Value *value, const char *const *names, size_t count, const char *kind,
+                        Error *error)
+{
+    for (size_t i = 0; i < value->count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < count && !known; k++)
+            known = text_equal(value->items[i], names[k]);
+        if (known)
+            continue;
+        char shown[CONFIG_SHOWN_SIZE];
+        config_show_raw(NULL, value->items[i], shown);
+        (void)FAIL(error, ERROR_CONFIG, 0, "unknown %s '%s'", kind, shown);
+        const char *nearest = text_nearest(value->items[i], names, count);
+        return nearest ? error_hint(error, "Did you mean '%s'?", nearest) : false;
+    }
+    return true;
+}
+
+// Words of a verdict (design.md section 2).
+static bool check_outcomes(const Value *value, Error *error)
+{
+    static const char *const outcomes[] = {"promoted", "passed",       "refused", "inconclusive",
+                                           "reverted", "inconsistent", "failed"};
+    return check_known(value, outcomes, sizeof outcomes / sizeof outcomes[0], "outcome", error);
+}
+
 static bool check_required(const Value *value, Error *error)
 {
     const char *names[CHECK_NAMES];
@@ -33,18 +60,8 @@ static bool check_required(const Value *value, Error *error)
         (void)FAIL(error, ERROR_CONFIG, 0, "the policy is empty, nothing would be judged");
         return error_hint(error, "Leave the option out to require every check.");
     }
-    for (size_t i = 0; i < value->count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < CHECK_NAMES && !known; k++)
-            known = text_equal(value->items[i], names[k]);
-        if (known)
-            continue;
-        char shown[CONFIG_SHOWN_SIZE];
-        config_show_raw(NULL, value->items[i], shown);
-        (void)FAIL(error, ERROR_CONFIG, 0, "unknown check '%s'", shown);
-        const char *nearest = text_nearest(value->items[i], names, CHECK_NAMES);
-        return nearest ? error_hint(error, "Did you mean '%s'?", nearest) : false;
-    }
+    if (!check_known(value, names, CHECK_NAMES, "check", error))
+        return false;
     for (size_t k = 0; k < CHECK_NAMES; k++)
         if (check_names[k].always && !has_item(value, names[k])) {
             (void)FAIL(error, ERROR_CONFIG, 0, "check '%s' cannot be switched off", names[k]);
@@ -147,6 +164,7 @@ static const struct {
 } rules[] = {
     {"model", check_model},
     {"checks.required", check_required},
+    {"notify.on", check_outcomes},
     {"database.url", check_database_url},
     {"data.delimiter", check_delimiter},
     {"data.missing", check_missing},

@@ -67,6 +67,7 @@ static const struct {
     {"empty-policy", 2, "the policy is empty", ""},
     {"required-check-off", 2, "check 'quality' cannot be switched off", "required in every policy"},
     {"unknown-check", 2, "unknown check 'qualitty'", "'quality'"},
+    {"unknown-outcome", 2, "unknown outcome 'revertd'", "'reverted'"},
     {"utilities", 2, "3 utilities are no square of at least 2 x 2 classes", ""},
     {"utility-not-a-number", 2, "option 'quality.utilities' is 'much', which is not a finite number", ""},
     {"check-twice", 2, "list 'checks.required' has 'window' twice", ""},
