@@ -9,7 +9,19 @@
 #include <fedgate/backend_abi.h>
 #include <math.h>
 
-static inline void settle_skip(const FedgateSettle *op)
+#ifdef __CUDACC__
+#define SETTLE_CODE static __host__ __device__ inline
+#else
+#define SETTLE_CODE static inline
+#endif
+
+#ifdef __CUDACC__
+#define SETTLE static __host__ __device__ inline
+#else
+#define SETTLE static inline
+#endif
+
+SETTLE void settle_skip(const FedgateSettle *op)
 {
     FedgateStepState *state = op->state;
     state->apply = 0;
@@ -30,7 +42,7 @@ static inline void settle_skip(const FedgateSettle *op)
     }
 }
 
-static inline void settle_apply(const FedgateSettle *op)
+SETTLE void settle_apply(const FedgateSettle *op)
 {
     FedgateStepState *state = op->state;
     state->apply = 1;
@@ -50,7 +62,7 @@ static inline void settle_apply(const FedgateSettle *op)
     }
 }
 
-static inline void settle_step(const FedgateSettle *op)
+SETTLE void settle_step(const FedgateSettle *op)
 {
     FedgateStepState *state = op->state;
     state->attempted++;
