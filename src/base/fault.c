@@ -45,6 +45,8 @@ static const FaultRow fault_rows[] = {
     {"memory.validation_bytes", "Validation takes this many bytes more on the device."},
     {"quality.shuffle_labels", "The candidate trains on shuffled labels."},
     {"quality.copy_baseline", "The candidate is a copy of the statistical baseline."},
+    {"score.slow_ns", "Scoring one row lasts this many nanoseconds longer."},
+    {"score.nan_slice", "The candidate's scores of one slice are not numbers."},
     // -- modelled durations on the simulated clock
     {"clock.model", "Durations are modelled on the simulated clock."},
     {"model.compute_ns", "Modelled length of one step's computation."},
@@ -56,6 +58,7 @@ static const FaultRow fault_rows[] = {
     // -- the world around
     {"telemetry.down", "The database cannot be reached."},
     {"process.kill_step", "The training process is killed in this step."},
+    {"notify.kill", "The night is killed after its notice is written, before it is posted."},
     {"registry.step", "A move of the pointer ends the process at its Nth step, as a kill would."},
     {"release.other_bytes", "A second run of a version makes another model card."},
     {"release.extra_byte", "A sealed release gets one byte more."},

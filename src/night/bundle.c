@@ -193,7 +193,7 @@ StepEnd night_step_bundle(Night *night, Error *error)
     json_free(night->judgement);
     night->judgement = gate_judge(night->evidence, night->config, JUDGE_WHOLE);
     if (!night_save(night, "evidence.json", night->evidence, error) ||
-        !night_save(night, "judgement.json", night->judgement, error))
+        !night_save(night, "judgement.json", night->judgement, error) || !night_save_release(night, error))
         return STEP_FAILED;
     SCOPED_TEXT bytes;
     text_init(&bytes, NIGHT_JSON_MAX);

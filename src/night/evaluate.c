@@ -1,10 +1,12 @@
 // evaluate - step 8: the candidate, the rule, the statistical baseline and what is live, on the same test
 // rows.
 //
-// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality;
-// prediction and latency are in evaluate_beside.c.
+// Thresholds come from validation rows, never from test rows; test rows are judged once. Evidence: quality.
+// What decisions are worth is in evaluate_decisions.c; calibration, distribution and latency in
+// evaluate_beside.c.
 #include "evaluate_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,19 +113,9 @@ static bool score_live(Evaluation *e, Json *invalid, Error *error)
     return true;
 }
 
-static Predictions predictions(const Evaluation *e, const double *score, size_t rows)
+Predictions evaluate_predictions(const Evaluation *e, const double *score, size_t rows)
 {
     return (Predictions){.score = score, .rows = rows, .classes = e->width};
-}
-
-double evaluate_threshold(const Evaluation *e, const Scores *scores)
-{
-    double declared = config_real(e->night->config, "quality.threshold");
-    if (declared >= 0)
-        return declared;
-    return stats_best_threshold(scores->validation, e->validation.target, e->validation.rows,
-                                config_real(e->night->config, "quality.benefit_tp"),
-                                config_real(e->night->config, "quality.cost_fp"));
 }
 
 static void put_model(Evaluation *e, Json *models, int which)
@@ -132,7 +124,7 @@ static void put_model(Evaluation *e, Json *models, int which)
     Json *entry = json_make_object();
     if (scores->version[0] != '\0')
         json_put_text(entry, "version", scores->version);
-    Predictions p = predictions(e, scores->test, e->test.rows);
+    Predictions p = evaluate_predictions(e, scores->test, e->test.rows);
     for (int m = 0; m < METRIC_COUNT; m++) {
         bool defined = e->regression ? m == METRIC_RMSE
                        : e->binary   ? m != METRIC_RMSE
@@ -140,11 +132,8 @@ static void put_model(Evaluation *e, Json *models, int which)
         if (defined)
             json_put_number(entry, stats_metrics[m].name, stats_metric((Metric)m, p, e->test.target, NULL));
     }
-    if (e->binary) {
-        scores->utility =
-            stats_utility(scores->test, e->test.target, e->test.rows, evaluate_threshold(e, scores),
-                          config_real(e->night->config, "quality.benefit_tp"),
-                          config_real(e->night->config, "quality.cost_fp"));
+    if (!e->regression) {
+        scores->utility = evaluate_utility(e, scores);
         json_put_number(entry, "utility", scores->utility);
     }
     json_put(models, model_names[which], entry);
@@ -169,12 +158,12 @@ static void put_pair(Evaluation *e, Json *pairs, int which)
 {
     PairedDifference pair = {0};
     const Scores *candidate = &e->models[MODEL_CANDIDATE], *other = &e->models[which];
-    stats_paired(e->metric, predictions(e, candidate->test, e->test.rows),
-                 predictions(e, other->test, e->test.rows), e->test.target, &pair);
+    stats_paired(e->metric, evaluate_predictions(e, candidate->test, e->test.rows),
+                 evaluate_predictions(e, other->test, e->test.rows), e->test.target, &pair);
     Json *json = pair_json(&pair);
     json_put_text(json, "against", model_names[which]);
     json_put_text(json, "margin_kind", stats_metrics[e->metric].relative_margin ? "relative" : "absolute");
-    if (e->binary) {
+    if (!e->regression) {
         json_put_number(json, "utility_a", candidate->utility);
         json_put_number(json, "utility_b", other->utility);
     }
@@ -205,7 +194,8 @@ static bool put_slice(Evaluation *e, Json *slices, const char *column, const Col
             k++;
         }
         PairedDifference pair = {0};
-        stats_paired(e->metric, predictions(e, a, rows), predictions(e, b, rows), target, &pair);
+        stats_paired(e->metric, evaluate_predictions(e, a, rows), evaluate_predictions(e, b, rows), target,
+                     &pair);
         Json *json = json_make_object();
         json_put_text(json, "column", column);
         json_put_text(json, "value", values->names[code]);
@@ -243,6 +233,21 @@ static bool put_slices(Evaluation *e, Json *slices, Error *error)
     return true;
 }
 
+// Planted: the scores of the first value of the first declared slice column are lost.
+static bool lose_slice(Evaluation *e, Error *error)
+{
+    const char *name = config_list_text(e->night->config, "quality.slices", 0);
+    Column values = {0};
+    if (!dataset_column(e->night->dataset, SPLIT_TEST, name, &values, error))
+        return false;
+    for (size_t i = 0; i < values.rows * (size_t)e->width; i++) {
+        if (values.codes[i / (size_t)e->width] == 0)
+            e->models[MODEL_CANDIDATE].test[i] = (double)NAN;
+    }
+    column_done(&values);
+    return true;
+}
+
 static bool evaluate(Evaluation *e, Error *error)
 {
     Night *night = e->night;
@@ -269,6 +274,8 @@ static bool evaluate(Evaluation *e, Error *error)
         memcpy(e->models[MODEL_CANDIDATE].validation, e->models[MODEL_LINEAR].validation,
                e->validation.rows * (size_t)e->width * sizeof(double));
     }
+    if (fault_set("score.nan_slice") && !lose_slice(e, error))
+        return false;
     json_put_text(quality, "metric", stats_metrics[e->metric].name);
     json_put_bool(quality, "higher_is_better", stats_metrics[e->metric].higher_is_better);
     json_put_bool(quality, "relative", stats_metrics[e->metric].relative_margin);
@@ -285,7 +292,7 @@ static bool evaluate(Evaluation *e, Error *error)
     if (e->binary)
         evaluate_put_calibration(e, quality);
     evaluate_put_distribution(e);
-    return put_slices(e, slices, error) && evaluate_put_latency(e, error);
+    return evaluate_put_shift(e, error) && put_slices(e, slices, error) && evaluate_put_latency(e, error);
 }
 
 bool child_metric(const Night *night, Metric *ret_metric, Error *error)
@@ -293,9 +300,7 @@ bool child_metric(const Night *night, Metric *ret_metric, Error *error)
     const char *task = config_text(night->config, "task"),
                *metric = config_text(night->config, "quality.metric");
     if (metric[0] == '\0')
-        metric = strcmp(task, "binary") == 0       ? "auc"
-                 : strcmp(task, "regression") == 0 ? "rmse"
-                                                   : "logloss";
+        metric = strcmp(task, "binary") == 0 ? "auc" : strcmp(task, "regression") == 0 ? "rmse" : "logloss";
     return stats_find_metric(metric, ret_metric) ||
            FAIL(error, ERROR_CONFIG, 0, "unknown metric '%s'", metric);
 }

@@ -24,12 +24,17 @@ typedef struct Evaluation {
     const char *live_kind;
 } Evaluation;
 
+Predictions evaluate_predictions(const Evaluation *e, const double *score, size_t rows);
+
+// evaluate_decisions.c
 double evaluate_threshold(const Evaluation *e,
                           const Scores *scores);   // declared, or best on validation rows
+double evaluate_utility(const Evaluation *e, const Scores *scores);   // a row, on test rows
 
 // evaluate_beside.c
 void evaluate_put_calibration(Evaluation *e, Json *quality);
 void evaluate_put_distribution(Evaluation *e);
+WARN_UNUSED bool evaluate_put_shift(Evaluation *e, Error *error);
 WARN_UNUSED bool evaluate_put_latency(Evaluation *e, Error *error);
 
 #endif

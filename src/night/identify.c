@@ -34,6 +34,8 @@ static bool identify(Night *night, Error *error)
     night->dataset = dataset_open(night->config, night->clock, night->ledger, error);
     if (night->dataset == NULL)
         return false;
+    if (!night_check_utilities(night->config, night->dataset, error))
+        return false;
     dataset_digest(night->dataset, &data);
     night->maps = maps_fit(night->dataset, night->config, error);
     if (night->maps == NULL)

@@ -4,6 +4,8 @@
 
 StepEnd night_step_judge(Night *night, Error *error)
 {
+    if (!night_put_release(night, error))
+        return STEP_FAILED;
     Json *selftest = night_section(night->evidence, "selftest"), *refused = json_make_array(),
          *passed = json_make_array();
     json_put(selftest, "refused", refused);
@@ -28,7 +30,8 @@ StepEnd night_step_judge(Night *night, Error *error)
                   LOG_FIELD_REAL("limit", json_number_or(json_get(check, "limit"), 0)));
     }
     if (!night_save(night, "evidence.json", night->evidence, error) ||
-        !night_save(night, "judgement.json", night->judgement, error) || !night_pairs_keep(night, error))
+        !night_save(night, "judgement.json", night->judgement, error) || !night_save_release(night, error) ||
+        !night_pairs_keep(night, error))
         return STEP_FAILED;
     return STEP_GO_ON;
 }

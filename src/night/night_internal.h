@@ -104,6 +104,8 @@ StepEnd night_run_child(Night *night, Error *error);
 int night_child_main(void *night, int report_fd);
 typedef struct Child Child;
 bool child_evaluate(Child *child, Error *error);   // evaluate.c
+bool night_check_utilities(const Config *config, const Dataset *dataset,
+                           Error *error);   // evaluate_decisions.c: as many as the classes need
 bool child_metric(const Night *night, Metric *ret_metric, Error *error);   // evaluate.c: what decides
 bool child_watch(void *child, const TrainProgress *progress);   // watch.c: the TrainWatch of step 7
 void child_watch_end(Child *child);   // sends the last, shorter window
@@ -132,6 +134,7 @@ void child_report(Child *child, Json *message);   // one line to the parent; con
 void night_end(Night *night, NightOutcome outcome, int exit_code, const char *decided_by, const char *reason);
 void night_say(Night *night, const char *reason);   // cut when too long
 const char *night_outcome_name(NightOutcome outcome);
+extern const char *const night_outcome_names[];   // in the order of NightOutcome, NULL at the end
 bool night_file(const Night *night, const char *name, char *ret_path, Error *error);   // in the run directory
 bool night_save(const Night *night, const char *name, const Json *value, Error *error);
 Json *night_section(Json *evidence, const char *name);   // existing object or a new one, borrowed
@@ -142,15 +145,24 @@ bool night_lock_names_run(Night *night, Error *error);   // after `run` changed:
 bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
 Json *night_verdict(Night *night);   // verdict.c
+// notice.c: posts and metrics, never a failure; notices that wait, which the verdict then names.
+int night_tell(Night *night, const ShipResult *shipped);
 bool night_slot_close(Night *night, bool judged, Error *error);
 void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
                  PlanShape *ret_shape);
+void night_shape_scores(const TrainShape *scored, PlanShape *shape);   // a model that is scored beside it, too
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
 
 // parity pairs over nights (pairs.c)
 bool night_pairs_join(const Night *night, Json *parity, Error *error);   // earlier nights' before tonight's
 bool night_pairs_keep(const Night *night, Error *error);   // for the nights to come
+
+// the evidence a person accepts a release by (release.c, release_formal.c)
+bool night_put_release(Night *night, Error *error);   // before judging: sections release and cost
+void night_put_cost(const Night *night, Json *cost);
+bool night_save_release(const Night *night, Error *error);   // after: release-evidence.json, with the rubric
+Json *night_formal_results(Error *error);
 
 // telemetry rows (rows.c)
 bool night_spool_start(Night *night, Error *error);

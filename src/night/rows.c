@@ -99,6 +99,21 @@ static void put_shapes(const Night *night, Json *record)
     json_put_integer(record, "seed", config_integer(night->config, "train.seed"));
 }
 
+// As judged; of a night that ended before its judges, as far as it came.
+static void put_cost(const Night *night, Json *record)
+{
+    OWNED(Json, json_free) *cost = json_copy_deep(json_get(night->evidence, "cost"));
+    if (cost == NULL) {
+        cost = json_make_object();
+        night_put_cost(night, cost);
+    }
+    json_put_number(record, "cost_per_sample", json_number_or(json_get(cost, "cost_per_sample"), 0));
+    json_put(record, "cost_unit", json_copy_deep(json_get(cost, "unit")));
+    json_put(record, "cost_rate_per_hour", json_copy_deep(json_get(cost, "rate_per_hour")));
+    json_put(record, "device_seconds", json_copy_deep(json_get(cost, "device_seconds")));
+    json_put(record, "cost_samples", json_copy_deep(json_get(cost, "samples")));
+}
+
 // After a resume, time and samples are those of this start, so the steps they are divided by must be too.
 static void put_figures(const Night *night, Json *record)
 {
@@ -118,8 +133,7 @@ static void put_figures(const Night *night, Json *record)
                      json_integer_or(json_find(night->evidence, "memory.measured_peak_bytes"), 0));
     json_put(record, "resources", json_copy_deep(json_get(night->evidence, "resources")));
     json_put(record, "seconds", json_copy_deep(night->seconds));
-    json_put_number(record, "cost_per_sample", ratio(train_seconds, samples));
-    json_put_text(record, "cost_unit", "device second");
+    put_cost(night, record);
 }
 
 Json *night_run_record(const Night *night)

@@ -78,9 +78,21 @@ static void put_previous_good(const Night *night, Json *verdict)
     json_put_text(verdict, "previous_good", any ? version : NULL);
 }
 
+static Json *rubric_of(const Night *night)
+{
+    Json *rubric = json_copy_deep(json_get(night->judgement, "rubric"));
+    if (rubric == NULL) {   // nothing was judged
+        rubric = json_make_object();
+        json_put(rubric, "score", NULL);
+        json_put(rubric, "required_met", NULL);
+        json_put(rubric, "items", json_make_array());
+    }
+    return rubric;
+}
+
 Json *night_verdict(Night *night)
 {
-    Json *verdict = json_make_object(), *rubric = json_make_object();
+    Json *verdict = json_make_object();
     char text[CLOCK_TIME_SIZE], hex[DIGEST_HEX_SIZE];
     json_put_text(verdict, "schema", "fedgate.verdict/1");
     json_put_text(verdict, "model", night->model);
@@ -94,10 +106,7 @@ Json *night_verdict(Night *night)
     put_previous_good(night, verdict);
     const Json *checks = json_get(night->judgement, "checks");
     json_put(verdict, "checks", checks == NULL ? json_make_array() : json_copy_deep(checks));
-    json_put(rubric, "score", NULL);   // its producer comes with a later issue: listed, not required
-    json_put(rubric, "required_met", NULL);
-    json_put(rubric, "items", json_make_array());
-    json_put(verdict, "rubric", rubric);
+    json_put(verdict, "rubric", rubric_of(night));
     json_put(verdict, "policy_digest", json_copy_deep(json_get(night->judgement, "policy_digest")));
     json_put(verdict, "evidence_digest", json_copy_deep(json_get(night->judgement, "evidence_digest")));
     json_put(verdict, "next", next_step(night));
