@@ -11,8 +11,8 @@
 
 enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 
-// -- verdict: "fedgate.verdict/1" (design.md section 2). Optional key `duty_separated` (bool): false adds the
-// note that owner and nightly account are one. With more checks than fit, passing ones share a line; what
+// -- verdict: "fedgate.verdict/1" (design.md section 2). Optional keys: `duty_separated` (bool), false adds
+// the note that owner and nightly account are one; `notices` {waiting, problem}, what no receiver has taken. With more checks than fit, passing ones share a line; what
 // does not pass never does. The sentence is one line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);
 void report_verdict_sentence(const Json *verdict, Text *out);
@@ -39,6 +39,17 @@ int report_status(const Json *verdict_or_null, const HoldState *hold, const char
 void report_failures_text(Text *out);       // `config failures`
 void report_failures_markdown(Text *out);   // ops/runbook.md
 Json *report_failures_json(void);           // { schema "fedgate.failures/1", failures [] }
+
+// -- metrics: a Prometheus textfile of a night's end (text format 0.0.4), without time stamps. Gauges named
+// fedgate_*, in base units, each labelled with its model; what was not measured is left out.
+typedef struct ReportNight {
+    const char *const *outcomes;   // every word an outcome can be, NULL at the end
+    const Json *record;   // of the run: seconds, peak_bytes, throughput, cost_per_sample, cost_unit; may be NULL
+    bool held;            // promotions are on hold
+    int64_t rows, acknowledged;   // of telemetry; -1: not known
+    int waiting, refused;         // notices in the outbox; -1: not known
+} ReportNight;
+void report_metrics(const Json *verdict, const ReportNight *night, Text *out);
 
 // -- progress of a running night: one line of at most 79 columns without newline. Keys of progress.json, all
 // optional: night_step (name), night_step_number, night_steps; step, planned_steps, train_loss,

@@ -1,6 +1,7 @@
 // cmd_config - `fedgate config show|check|sample|failures|manual`.
 #include "cli.h"
 #include <fedgate/gate.h>
+#include <fedgate/remote.h>
 #include <fedgate/report.h>
 
 static void print(void (*write)(Text *out))
@@ -31,7 +32,8 @@ static bool show(const Invocation *call, Error *error)
 static bool check(const Invocation *call, Error *error)
 {
     OWNED(Config, config_free) *config = call_config(call, error);
-    if (!config || !config_check_needed(config, error) || !gate_check_policy(config, error))
+    if (!config || !config_check_needed(config, error) || !gate_check_policy(config, error) ||
+        !remote_check_config(config, error))
         return false;
     Digest digest;
     char hex[DIGEST_HEX_SIZE];

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fedgate/compute.h>
 #include <fedgate/gate.h>
+#include <fedgate/remote.h>
 #include <fedgate/telemetry.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -190,11 +191,38 @@ static void check_migrations(Ward *ward, Diagnosis *ret)
         text_add(&ret->what, "schema up to date");
 }
 
+static void check_notify(Ward *ward, Diagnosis *ret)
+{
+    if (!ward->config) {
+        ret->level = LEVEL_SKIP;
+        return;
+    }
+    Error error = ERROR_INIT;
+    char outbox[FILE_PATH_SIZE];
+    int waiting = 0, refused = 0;
+    RemoteTarget target;
+    if (!remote_target_read(ward->config, &target, &error) ||
+        !file_join(outbox, ward->home, "outbox", &error) ||
+        !remote_outbox_count(outbox, &waiting, &refused, &error)) {
+        say_error(ret, &error);
+        return;
+    }
+    text_add_format(&ret->what, "%s%s%s, %d notices wait, %d were refused",
+                    target.url[0] ? "host " : "no receiver", target.host,
+                    target.url[0] && !target.key_length ? ", unsigned" : "", waiting, refused);
+    remote_target_done(&target);
+    if (waiting > 0 && target.url[0])
+        say(ret, LEVEL_WARN, "The next run posts them again; the log of the last one says why they wait.");
+    else if (refused > 0)
+        say(ret, LEVEL_WARN, "Read outbox/*.refused.json: the receiver will not take them. Remove them then.");
+}
+
 static const struct { const char *name; void (*look)(Ward *, Diagnosis *);
 } checks[] = {
     {"home", check_home},     {"config", check_config},     {"owner", check_owner},
     {"disk", check_disk},     {"zone", check_zone},         {"data", check_data},
     {"device", check_device}, {"database", check_database}, {"migrations", check_migrations},
+    {"notify", check_notify},
 };
 
 static void print_diagnosis(const Invocation *call, const char *name, const Diagnosis *diagnosis, Json *rows)

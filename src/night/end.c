@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const outcome_names[] = {"promoted", "passed",       "refused", "inconclusive",
-                                            "reverted", "inconsistent", "failed"};
+const char *const night_outcome_names[] = {"promoted", "passed",       "refused", "inconclusive",
+                                           "reverted", "inconsistent", "failed",  NULL};
 
 const char *night_outcome_name(NightOutcome outcome)
 {
-    return outcome_names[outcome];
+    return night_outcome_names[outcome];
 }
 
 void night_say(Night *night, const char *reason)

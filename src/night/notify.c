@@ -1,4 +1,5 @@
-// notify - step 12: verdict files, the slot's entry, the last telemetry rows. Nothing here changes a verdict.
+// notify - step 12: verdict files, the slot's entry, the last telemetry rows, notices and metrics. Nothing
+// here changes a verdict.
 #include "night_internal.h"
 
 #include <fedgate/report.h>
@@ -62,21 +63,27 @@ static void remove_scratch(Night *night)
 }
 
 // The rows about the end itself, and the copy of the pointer records; what fails here is shipped by the next
-// night.
-static void ship_the_end(Night *night)
+// night. Counts that are not known stay -1.
+static void ship_the_end(Night *night, ShipResult *ret_shipped)
 {
     Error failed = ERROR_INIT;
+    *ret_shipped = (ShipResult){.rows = -1, .acknowledged = -1};
     if (night->spool == NULL)
         return;
     if (!night_spool_verdict(night, &failed) || !spool_sync(night->spool, &failed)) {
         log_event(night->log, LOG_WARN, "telemetry.spool", failed.message);
         return;
     }
+    ret_shipped->rows = spool_rows(night->spool);
     if (night->telemetry == NULL)
         return;
     ShipResult shipped = {0};
-    if (!telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed) ||
-        !night_mirror(night, &failed))
+    if (!telemetry_ship(night->telemetry, night->options->home, night->run, &shipped, &failed)) {
+        log_event(night->log, LOG_WARN, "telemetry.ship", failed.message);
+        return;
+    }
+    *ret_shipped = shipped;
+    if (!night_mirror(night, &failed))
         log_event(night->log, LOG_WARN, "telemetry.ship", failed.message);
 }
 
@@ -85,11 +92,18 @@ StepEnd night_step_notify(Night *night, Error *error)
     night->ended_wall_ns = clock_wall_ns(night->clock);
     night->verdict = night_verdict(night);
     bool judged = is_judged(night);
-    if (!write_verdict(night, error) || !close_slot(night, judged, error))
-        return STEP_FAILED;
-    ship_the_end(night);
-    if (judged)
+    bool written = write_verdict(night, error) && close_slot(night, judged, error);
+    ShipResult shipped = {.rows = -1, .acknowledged = -1};
+    if (written)
+        ship_the_end(night, &shipped);
+    if (written && judged)
         remove_scratch(night);
+    // People hear of it also when nothing could be written; that a notice waits is added to what was.
+    Error ignored = ERROR_INIT;
+    if (night_tell(night, &shipped) > 0 && written && !write_verdict(night, &ignored))
+        log_event(night->log, LOG_WARN, "night.notify", ignored.message);
+    if (!written)
+        return STEP_FAILED;
     SCOPED_TEXT sentence;
     text_init(&sentence, sizeof night->reason);
     report_verdict_sentence(night->verdict, &sentence);

@@ -5,6 +5,7 @@
 // try.
 #include "night_internal.h"
 
+#include <fedgate/remote.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,8 @@ static void night_free(Night *night)
 bool night_run(const Config *config, const NightOptions *options, Clock *clock, NightResult *ret_result,
                Error *error)
 {
-    if (!fault_check(error) || !config_check_needed(config, error) || !gate_check_policy(config, error))
+    if (!fault_check(error) || !config_check_needed(config, error) || !gate_check_policy(config, error) ||
+        !remote_check_config(config, error))
         return false;
     Night *night = calloc(1, sizeof *night);
     if (night == NULL)

@@ -111,6 +111,13 @@ static void add_next(const Json *verdict, Text *out)
     const Json *next = json_get(verdict, "next");
     SCOPED_TEXT line;
     text_init(&line, 1024);
+    int64_t waiting = json_integer_or(json_find(verdict, "notices.waiting"), 0);
+    if (waiting > 0) {
+        text_add_format(&line, "%lld notice%s no receiver has taken yet: %s", (long long)waiting,
+                        waiting == 1 ? "" : "s", member_text(json_get(verdict, "notices"), "problem", "-"));
+        render_wrapped(out, "Note:", LABEL, text_string(&line), 2);
+        text_clear(&line);
+    }
     const char *command = member_text(next, "command", "");
     text_add_format(&line, "%s: %s", member_text(next, "who", "nobody"),
                     *command ? command : "nothing to do");

@@ -94,6 +94,24 @@ void support_compare_golden(const char *golden_path, const char *text)
                   golden_path, line, text + at, want + at);
 }
 
+void support_check_metrics(const char *path)
+{
+    enum { NOT_INSTALLED = 99 };
+    const char *argv[] = {"sh", "-c",
+                          "command -v promtool >/dev/null || exit 99; exec promtool check metrics <\"$0\"",
+                          path, NULL};
+    SCOPED_TEXT said;
+    text_init(&said, 100000);
+    const ProcessSpec spec = {.argv = argv, .timeout_ns = program_limit_ns, .output = &said, .errors = &said};
+    ProcessResult result;
+    Error error = ERROR_INIT;
+    ck_assert_msg(process_run(&spec, &result, &error), "%s", error.message);
+    if (result.exit_code == NOT_INSTALLED)
+        fprintf(stderr, "skipped: promtool (package prometheus) is not installed\n");
+    else
+        ck_assert_msg(result.exit_code == 0 && said.length == 0, "%s", text_string(&said));
+}
+
 void support_run_in(const char *directory, const char *const *environment, const char *const *arguments,
                     SupportRun *ret_run)
 {

@@ -48,6 +48,9 @@ const char *support_read(const char *path,
 // Equal to the golden file, byte for byte; FEDGATE_GOLDEN=write in the environment rewrites the file instead.
 void support_compare_golden(const char *golden_path, const char *text);
 
+// The textfile is clean by promtool; says that it skipped when that (package prometheus) is not installed.
+void support_check_metrics(const char *path);
+
 // Runs the program under test ($FEDGATE_PROGRAM) with these arguments, NULL-terminated, without its own name.
 typedef struct SupportRun {
     int exit_code;   // -1 when ended by a signal

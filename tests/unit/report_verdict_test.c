@@ -147,7 +147,9 @@ START_TEST(a_label_cannot_break_a_line_or_move_the_cursor)
         json_put_text(verdict, keys[i], hostile);
     Json *checks = json_make_array();
     for (size_t i = 0; i < 11; i++)
-        json_add(checks, make_check(hostile, hostile, 0.1, 0.2, "gr\xc3\xb6\xc3\x9f" "er"));
+        json_add(checks, make_check(hostile, hostile, 0.1, 0.2,
+                                    "gr\xc3\xb6\xc3\x9f"
+                                    "er"));
     json_put(verdict, "checks", checks);
     Json *next = json_make_object();
     json_put_text(next, "who", hostile);
@@ -241,6 +243,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("report_verdict");
     TCase *t = tcase_create("verdict");
+    tcase_add_test(t, a_notice_that_waits_is_said_inside_the_24_lines);
     tcase_add_test(t, a_refusal_answers_the_questions_in_order);
     tcase_add_test(t, every_check_has_a_row_when_there_are_eleven);
     tcase_add_test(t, what_fails_never_folds);
@@ -253,6 +256,25 @@ static Suite *suite(void)
     suite_add_tcase(s, t);
     return s;
 }
+
+START_TEST(a_notice_that_waits_is_said_inside_the_24_lines)
+{
+    OWNED(Json, json_free) *verdict = make_verdict("refused", "overlap", 16, 16);
+    Json *notices = json_make_object();
+    json_put_integer(notices, "waiting", 2);
+    json_put_text(notices, "problem", "host 'hooks.example.com' answered 503 to the notice");
+    json_put(verdict, "notices", notices);
+    SCOPED_TEXT text;
+    text_init(&text, 100000);
+    report_verdict_text(verdict, &text);
+    size_t lines = 0;
+    for (const char *c = text_string(&text); *c; c++)
+        lines += *c == '\n';
+    ck_assert_uint_le(lines, REPORT_VERDICT_LINES);
+    ck_assert_msg(strstr(text_string(&text), "Note:       2 notices no receiver has taken yet: host") != NULL,
+                  "%s", text_string(&text));
+}
+END_TEST
 
 int main(void)
 {
