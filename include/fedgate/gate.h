@@ -51,8 +51,8 @@ typedef struct GateCheck {
     void (*judge)(const Json *evidence, const Config *policy, Finding *ret);
     void (*judge_late)(const Json *evidence, const Config *policy,
                        Finding *ret);   // part known only at the end; NULL: none
-    // Instead of `judge`, for a check that rests on those before it in the table: before[i] is what the judge of
-    // gate_checks[i] found.
+    // Instead of `judge`, for a check that rests on those before it in the table: before[i] is what the judge
+    // of gate_checks[i] found.
     void (*judge_after)(const Json *evidence, const Config *policy, const Finding *before, Finding *ret);
     // What the check compared, row by row, for people: key `rungs` of the check; NULL: none.
     Json *(*details)(const Json *evidence, const Config *policy);
@@ -76,6 +76,11 @@ int gate_exit_code(const Json *judgement);
 // the two arrays (evidence.selftest.refused and .passed); true when all were refused. Judges with a non-empty
 // selftest.passed in the evidence can only end cannot_judge.
 bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refused, Json *ret_passed);
+
+// The parity ladder for people: [ {rung number name outcome value limit unit n; worst at bound source of
+// bars} ], one row a bar with its worst case, and one for each rung that could not be judged (its name says
+// why).
+Json *parity_table(const Json *evidence, const Config *policy);
 
 // Required checks of the policy in table order; a policy without any is refused by config_check.
 bool gate_is_required(const Config *policy, const GateCheck *check);

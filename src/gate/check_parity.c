@@ -1,100 +1,190 @@
-// check_parity - is the reference arm really FP32? (Rung 1 of the ladder: the only one an FP32 night has.)
+// check_parity - does the precision used give the model that FP32 gives? The ladder of design.md section 4.
 //
-// Probes are judged by behaviour: an error that TF32 (unit round-off 4.9e-4) would also reach proves nothing,
-// so a probe with a limit that loose is an error, not evidence.
-#include "gate_internal.h"
+// Every rung is judged, whatever those before it found; the worst decides, among equals one that names a
+// cause, then the first. An FP32 night has the first rung only.
+#include "parity_internal.h"
 
 #include <fedgate/text.h>
-#include <stdio.h>
 
-enum { PROBES_LEAST = 2 };
-static const double LOOSEST_PROBE = 1e-4;
+static const struct {
+    int number;   // of design.md section 4
+    const char *name;
+    void (*measure)(Ladder *ladder, const Section *parity);
+} rungs[RUNG_COUNT] = {
+    [RUNG_REFERENCE] = {1, "reference", rung_reference},
+    [RUNG_OPERATIONS] = {2, "operations", rung_operations},
+    [RUNG_GRADIENTS] = {3, "gradients", rung_gradients},
+    [RUNG_STEP] = {4, "step", rung_step},
+    [RUNG_SCALE] = {4, "scale", rung_scale},
+    [RUNG_TRAJECTORY] = {5, "trajectory", rung_trajectory},
+    [RUNG_METRIC] = {6, "metric", rung_metric},
+    [RUNG_SLICES] = {6, "slices", rung_slices},
+};
 
-typedef struct Probe {
-    const char *name, *unit;
-    double error, limit;
-} Probe;
+static const char *const halves[HALF_COUNT] = {[HALF_BF16] = "bf16", [HALF_FP16] = "fp16"};
 
-static bool read_probe(const Section *parity, const Json *item, Probe *ret)
+// HALF_COUNT: FP32. False: the finding says why nothing can be judged.
+static bool read_precision(Ladder *ladder, const Section *parity)
 {
-    Section probe;
-    const char *shape = NULL;
-    if (!section_inside(parity, item, &probe) || !section_text(&probe, "name", &ret->name) ||
-        !section_text(&probe, "shape", &shape) ||
-        !section_text(&probe, "unit", &ret->unit) || !section_number(&probe, "error", &ret->error) ||
-        !section_number(&probe, "limit", &ret->limit)) {
-        return false;
-    }
-    bool tight = ret->limit > 0 && ret->limit <= LOOSEST_PROBE;
-    if (!tight) {
-        finding_set(parity->finding, OUTCOME_ERROR, (Figure){ret->limit, LOOSEST_PROBE, "", 1},
-                    "probe '%.60s' allows an error of %g: over %g it could not tell FP32 from TF32",
-                    ret->name, ret->limit, LOOSEST_PROBE);
-    }
-    return tight;
-}
-
-static bool is_fp32(const Json *evidence, const Section *parity)
-{
-    const char *precision = NULL;
     const char *trained = NULL;
     const char *reference = NULL;
-    Section top = {evidence, "evidence", parity->finding, NULL, SIZE_MAX};
-    if (!section_text(parity, "precision", &precision) || !section_text(&top, "precision", &trained) ||
-        !section_text(parity, "reference", &reference)) {
+    Section top = {ladder->evidence, "evidence", parity->finding, NULL, SIZE_MAX};
+    if (!section_text(parity, "precision", &ladder->precision) ||
+        !section_text(&top, "precision", &trained) || !section_text(parity, "reference", &reference)) {
         return false;
     }
-    bool same = text_equal(precision, trained) && text_equal(precision, "fp32");
-    if (!same) {
-        finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
-                    "trained in '%.20s', probed in '%.20s': only the FP32 rung can be judged", trained,
-                    precision);
+    bool known = text_equal(trained, "fp32");
+    ladder->half = HALF_COUNT;
+    for (int half = 0; half < HALF_COUNT; half++) {
+        if (text_equal(trained, halves[half])) {
+            ladder->half = (Half)half;
+            known = true;
+        }
     }
-    return same;
+    bool same = text_equal(ladder->precision, trained);
+    if (!same || !known) {
+        finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    same ? "trained in '%.20s', probed in '%.20s': there are no bars for it"
+                         : "trained in '%.20s', probed in '%.20s'",
+                    trained, ladder->precision);
+    }
+    return same && known;
+}
+
+static void climb(Ladder *ladder, const Json *evidence, const Config *policy, Arena *judge)
+{
+    Section parity;
+    *ladder = (Ladder){.evidence = evidence, .policy = policy, .judge = judge, .half = HALF_COUNT};
+    bool open = section_open(evidence, "parity", judge, &ladder->findings[RUNG_REFERENCE], &parity) &&
+                read_precision(ladder, &parity);
+    for (int rung = 0; rung < RUNG_COUNT; rung++) {
+        Finding *finding = &ladder->findings[rung];
+        parity.finding = finding;
+        if (open && (rung == RUNG_REFERENCE || ladder->half != HALF_COUNT)) {
+            finding_set(finding, OUTCOME_PASS, NO_FIGURE, "%s", "");
+            rungs[rung].measure(ladder, &parity);
+            ladder_settle(ladder, (Rung)rung);
+        } else if (rung != RUNG_REFERENCE) {
+            finding_set(finding, OUTCOME_NOT_APPLICABLE, NO_FIGURE, "an FP32 night has rung 1 only");
+        }
+    }
+}
+
+// -- what decided
+
+static Outcome rank(const Finding *finding)
+{
+    return finding->outcome == OUTCOME_NOT_APPLICABLE ? OUTCOME_PASS : finding->outcome;
+}
+
+static Rung deciding(const Ladder *ladder)
+{
+    int worst = RUNG_REFERENCE;
+    for (int rung = 1; rung < RUNG_COUNT; rung++) {
+        Outcome here = rank(&ladder->findings[rung]);
+        Outcome before = rank(&ladder->findings[worst]);
+        bool worse = here > before || (here == before && ladder->named[rung] && !ladder->named[worst]);
+        worst = worse ? rung : worst;
+    }
+    return (Rung)worst;
+}
+
+static void say_pass(const Ladder *ladder, Finding *ret)
+{
+    Bar bar = BAR_COUNT;
+    const Reading *nearest = ladder_nearest(ladder, RUNG_COUNT, &bar);
+    const Reading *metric = &ladder->readings[BAR_METRIC];
+    Figure figure = {nearest->value, nearest->limit, parity_bars[bar].unit, metric->n};
+    finding_set(
+        ret, OUTCOME_PASS, figure,
+        "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs); nearest its bar: %s '%.40s' "
+        "%s, %.3g of %.3g",
+        ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n,
+        parity_bars[bar].name, nearest->worst, nearest->at, nearest->value, nearest->limit);
+}
+
+static void say(const Ladder *ladder, Finding *ret)
+{
+    Rung rung = deciding(ladder);
+    const Finding *found = &ladder->findings[rung];
+    Figure figure = {found->value, found->limit, found->unit, found->n};
+    bool fp32 = ladder->half == HALF_COUNT;
+    if (rank(found) != OUTCOME_PASS) {
+        finding_set(ret, found->outcome, figure, "%s%s%s", fp32 ? "" : rungs[rung].name, fp32 ? "" : ": ",
+                    found->reason);
+    } else if (fp32) {
+        finding_set(ret, OUTCOME_PASS, figure, "%s; rungs 2 to 6 not applicable", found->reason);
+    } else {
+        say_pass(ladder, ret);
+    }
 }
 
 void check_parity(const Json *evidence, const Config *policy, Finding *ret)
 {
-    (void)policy;
-    Section parity;
-    const Json *probes = NULL;
-    if (!section_open(evidence, "parity", NULL, ret, &parity) || !is_fp32(evidence, &parity) ||
-        !section_array(&parity, "probes", &probes) ||
-        !section_distinct(&parity, probes, "name", "shape")) {
-        return;
-    }
-    size_t count = json_count(probes);
-    Probe worst = {"", "", 0, 1};
-    for (size_t i = 0; i < count; i++) {
-        Probe probe;
-        if (!read_probe(&parity, json_at(probes, i), &probe)) {
-            return;
+    OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
+    Ladder ladder;
+    climb(&ladder, evidence, policy, judge);
+    say(&ladder, ret);
+}
+
+// -- for people
+
+static void put_figure(Json *row, const char *key, double value)
+{
+    json_put(row, key, isnan(value) ? NULL : json_make_number(value));
+}
+
+static Json *row_of(Rung rung, const char *name, Outcome outcome)
+{
+    Json *row = json_make_object();
+    json_put_text(row, "rung", rungs[rung].name);
+    json_put_integer(row, "number", rungs[rung].number);
+    json_put_text(row, "name", name);
+    json_put_text(row, "outcome", gate_outcome_name(outcome));
+    return row;
+}
+
+static Json *bar_row(const Ladder *ladder, Bar bar)
+{
+    const BarInfo *info = &parity_bars[bar];
+    const Reading *reading = &ladder->readings[bar];
+    Json *row = row_of(info->rung, info->name, reading->outcome);
+    json_put_text(row, "worst", reading->worst);
+    json_put_text(row, "at", reading->at);
+    put_figure(row, "value", reading->value);
+    put_figure(row, "limit", reading->limit);
+    json_put_text(row, "bound", info->least ? "at least" : "at most");
+    json_put_text(row, "unit", info->unit);
+    json_put_text(row, "source", info->source);
+    json_put_integer(row, "n", reading->n);
+    return row;
+}
+
+Json *parity_table(const Json *evidence, const Config *policy)
+{
+    OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
+    Ladder ladder;
+    climb(&ladder, evidence, policy, judge);
+    Json *table = json_make_array();
+    for (int rung = 0; rung < RUNG_COUNT; rung++) {
+        Outcome shown = OUTCOME_PASS;
+        size_t rows = 0;
+        for (int bar = 0; bar < BAR_COUNT; bar++) {
+            if (parity_bars[bar].rung == (Rung)rung && ladder.readings[bar].n > 0) {
+                json_add(table, bar_row(&ladder, (Bar)bar));
+                shown = ladder.readings[bar].outcome > shown ? ladder.readings[bar].outcome : shown;
+                rows++;
+            }
         }
-        char what[128];
-        snprintf(what, sizeof what, "error of probe '%.80s'", probe.name);
-        Figure figure = {probe.error, probe.limit, probe.unit, (int64_t)count};
-        if (probe.error < 0) {
-            finding_set(ret, OUTCOME_ERROR, figure, "%s is %g", what, probe.error);
-            return;
+        const Finding *finding = &ladder.findings[rung];
+        if (rows == 0 || finding->outcome > shown) {   // what no bar shows
+            Json *row = row_of((Rung)rung, finding->reason, finding->outcome);
+            put_figure(row, "value", finding->value);
+            put_figure(row, "limit", finding->limit);
+            json_put_text(row, "unit", finding->unit);
+            json_put_integer(row, "n", finding->n);
+            json_add(table, row);
         }
-        if (!require_at_most(ret, figure, what)) {
-            return;
-        }
-        worst = probe.error / probe.limit >= worst.error / worst.limit ? probe : worst;
     }
-    Figure figure = {worst.error, worst.limit, worst.unit, (int64_t)count};
-    if (count < PROBES_LEAST) {
-        finding_set(ret, OUTCOME_NOT_MEASURED, figure,
-                    "%zu probes show that the reference is FP32, %d are needed", count, PROBES_LEAST);
-        return;
-    }
-    if (worst.error == 0) {   // FP32 rounds somewhere: probes without any error did not compute
-        finding_set(ret, OUTCOME_NOT_MEASURED, figure, "all %zu probes err by exactly 0: nothing was probed",
-                    count);
-        return;
-    }
-    finding_set(ret, OUTCOME_PASS, figure,
-                "the reference is FP32: worst of %zu probes '%.60s' errs by %.3g, at most %.3g; rungs 2 to 6 "
-                "not applicable",
-                count, worst.name, worst.error, worst.limit);
+    return table;
 }

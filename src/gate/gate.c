@@ -70,15 +70,21 @@ const GateCheck gate_checks[] = {
      .judge = check_memory},
     {.name = "parity",
      .question = "Is the reference FP32, and does the precision used give the same model?",
-     .evidence = "precision parity",
-     .limits = "",
+     .evidence = "run precision parity",
+     .limits = "parity.pairs parity.margin parity.slice_margin quality.slices quality.slice_rows",
      .always_required = true,
      .file = "evidence.json",
-     .failure = {"reduced precision in secret, or a model changed by it",
-                 "behaviour probes of the reference arm against float64", "ML engineer",
-                 "switch TF32 and split reductions off, or update the libraries that changed",
-                 "nothing is promoted on a machine whose reference is no reference"},
-     .judge = check_parity},
+     .failure =
+         {"reduced precision in secret, or a model changed by it",
+          "FP32 by behaviour; operations, gradients and one step against FP32 and float64; loss scale; loss "
+          "in the band of FP32 runs; metric and slices of paired seeds",
+          "ML engineer",
+          "the first rung that fails names the place; train.precision: fp32 meanwhile. Undecided: more "
+          "parity.pairs, or more nights",
+          "nothing is promoted whose precision changed the model, or on a machine whose reference is no "
+          "reference"},
+     .judge = check_parity,
+     .details = parity_table},
     {.name = "determinism",
      .question = "Do replayed steps give the same bits, and does each epoch take each row once?",
      .evidence = "determinism window input",

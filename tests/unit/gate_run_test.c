@@ -1,77 +1,7 @@
-// gate_run_test - parity probes, replays, the window, and telemetry
+// gate_run_test - replays, the window, and telemetry
 #include "gate_fixture.h"
 
 // clang-format off: one row a line
-#define PROBE "{\"name\":\"a\",\"shape\":\"1\",\"error\":1e-7,\"limit\":1e-5,\"unit\":\"\"}"
-static const Row parity_rows[] = {
-    {"a good night",
-     "parity",
-     {{0}},
-     PASS,
-     "worst of 2 probes 'long sum' errs by 3e-07, at most 1e-05; rungs 2 to 6 not applicable",
-     {0}},
-    {"no section", "parity", {{"parity", NULL}}, ABSENT, "not measured", {0}},
-    {"no precision", "parity", {{"parity.precision", NULL}}, ABSENT, "precision", {0}},
-    {"trained in another precision",
-     "parity",
-     {{"precision", "\"bf16\""}},
-     ABSENT,
-     "trained in 'bf16', probed in 'fp32'",
-     {0}},
-    {"another precision throughout",
-     "parity",
-     {{"precision", "\"bf16\""}, {"parity.precision", "\"bf16\""}},
-     ABSENT,
-     "only the FP32 rung",
-     {0}},
-    {"no probes array", "parity", {{"parity.probes", NULL}}, ABSENT, "probes", {0}},
-    {"no probes", "parity", {{"parity.probes", "[]"}}, ABSENT, "0 probes", {0}},
-    {"one probe",
-     "parity",
-     {{"parity.probes", "[{\"name\":\"a\",\"shape\":\"1\",\"error\":1e-7,\"limit\":1e-5,\"unit\":\"\"}]"}},
-     ABSENT,
-     "1 probes",
-     {0}},
-    {"TF32 in secret",
-     "parity",
-     {{"parity.probes.0.error", "4.9e-4"}},
-     FAILS,
-     "error of probe 'tf32' is 0.00049 relative, may be at most 1e-05",
-     {0}},
-    {"an error that is not a number", "parity", {{"parity.probes.1.error", "\"nan\""}}, FAILS, "is nan", {0}},
-    {"an infinite error", "parity", {{"parity.probes.1.error", "\"inf\""}}, FAILS, "is inf", {0}},
-    {"a negative error", "parity", {{"parity.probes.1.error", "-1e-9"}}, ERR, "is -1e-09", {0}},
-    {"a limit that TF32 would pass",
-     "parity",
-     {{"parity.probes.0.limit", "25.0"}},
-     ERR,
-     "could not tell FP32 from TF32",
-     {0}},
-    {"a limit that is not a number",
-     "parity",
-     {{"parity.probes.0.limit", "\"nan\""}},
-     ERR,
-     "could not tell",
-     {0}},
-    {"a limit of zero", "parity", {{"parity.probes.0.limit", "0"}}, ERR, "allows an error of 0", {0}},
-    {"a probe of another type", "parity", {{"parity.probes", "[1,2]"}}, ERR, "not an object", {0}},
-    {"a probe twice", "parity", {{"parity.probes", "[" PROBE "," PROBE "]"}}, ERR, "twice", {0}},
-    {"probes without any error",
-     "parity",
-     {{"parity.probes.0.error", "0"}, {"parity.probes.1.error", "0"}},
-     ABSENT,
-     "nothing was probed",
-     {0}},
-    {"precision trained in unsaid", "parity", {{"precision", NULL}}, ABSENT, "precision", {0}},
-    {"precision trained in of another type", "parity", {{"precision", "5"}}, ERR, "not a text", {0}},
-    {"reference unsaid", "parity", {{"parity.reference", NULL}}, ABSENT, "reference", {0}},
-    {"a probe without shape", "parity", {{"parity.probes.0.shape", NULL}}, ABSENT, "shape", {0}},
-    {"a probe without name", "parity", {{"parity.probes.0.name", NULL}}, ABSENT, "name", {0}},
-    {"a probe without unit", "parity", {{"parity.probes.0.unit", NULL}}, ABSENT, "unit", {0}},
-    {"a probe without error", "parity", {{"parity.probes.0.error", NULL}}, ABSENT, "error", {0}},
-    {"a probe without limit", "parity", {{"parity.probes.0.limit", NULL}}, ABSENT, "limit", {0}},
-};
-
 static const Row determinism_rows[] = {
     {"a good night",
      "determinism",
@@ -430,7 +360,6 @@ static const Row telemetry_rows[] = {
 
 // clang-format on
 
-ROW_TEST(parity_judges, parity_rows)
 ROW_TEST(determinism_judges, determinism_rows)
 ROW_TEST(window_judges, window_rows)
 ROW_TEST(telemetry_judges, telemetry_rows)
@@ -439,7 +368,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("gate_run_test");
     TCase *c = tcase_create("rows");
-    tcase_add_loop_test(c, parity_judges, 0, COUNT(parity_rows));
     tcase_add_loop_test(c, determinism_judges, 0, COUNT(determinism_rows));
     tcase_add_loop_test(c, window_judges, 0, COUNT(window_rows));
     tcase_add_loop_test(c, telemetry_judges, 0, COUNT(telemetry_rows));

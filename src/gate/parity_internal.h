@@ -1,0 +1,119 @@
+// parity_internal.h - the parity ladder: its rungs, their bars, and what each rung found.
+//
+// A rung reads its part of the evidence and shows every figure to a bar (`bar_see`), which keeps the worst
+// one. What cannot be read, or proves nothing, goes into the rung's finding by the readers of section.c.
+// Afterwards `ladder_settle` lets a bar that does not hold outrank what is missing behind it.
+#ifndef FEDGATE_GATE_PARITY_INTERNAL_H
+#define FEDGATE_GATE_PARITY_INTERNAL_H
+
+#include "gate_internal.h"
+
+#include <fedgate/stats.h>
+
+typedef enum Rung {
+    RUNG_REFERENCE,
+    RUNG_OPERATIONS,
+    RUNG_GRADIENTS,
+    RUNG_STEP,
+    RUNG_SCALE,
+    RUNG_TRAJECTORY,
+    RUNG_METRIC,
+    RUNG_SLICES,
+    RUNG_COUNT
+} Rung;
+
+typedef enum Half { HALF_BF16, HALF_FP16, HALF_COUNT } Half;
+
+typedef enum Bar {
+    BAR_PROBE,
+    BAR_OPERATION,
+    BAR_OPERATION_REFERENCE,
+    BAR_OPERATION_HALF,
+    BAR_LOSS_SUM,
+    BAR_GROWTH,
+    BAR_GROWTH_HALF,
+    BAR_GROWTH_SLOPE,
+    BAR_GRADIENT,
+    BAR_COSINE,
+    BAR_GRADIENT_REFERENCE,
+    BAR_GRADIENT_REFERENCE_MEDIAN,
+    BAR_UPDATE,
+    BAR_MOVED,
+    BAR_MOMENT,
+    BAR_MASTER,
+    BAR_SCALE_STATE,
+    BAR_APPLIED,
+    BAR_SCHEDULE,
+    BAR_SKIPPED,
+    BAR_AT_FLOOR,
+    BAR_TRAJECTORY,
+    BAR_METRIC,
+    BAR_TRAINED,
+    BAR_SLICE,
+    BAR_COUNT
+} Bar;
+
+typedef struct BarInfo {
+    Rung rung;
+    const char *name, *unit;
+    bool least;   // the value must reach the limit; else it may not exceed it
+    double limit[HALF_COUNT];   // NaN: comes with the evidence or from the policy
+    const char *source;
+} BarInfo;
+extern const BarInfo parity_bars[BAR_COUNT];
+
+// The worst figure that a bar has been shown.
+typedef struct Reading {
+    double value, limit;
+    double used;   // share of what is allowed; above 1 the bar does not hold, infinite when no figure
+    Outcome outcome;
+    char worst[64], at[48];
+    int64_t n;   // figures shown
+} Reading;
+
+typedef struct Ladder {
+    const Json *evidence;
+    const Config *policy;
+    Arena *judge;
+    const char *precision;   // "bf16"
+    Half half;
+    Reading readings[BAR_COUNT];
+    Finding findings[RUNG_COUNT];
+    bool named[RUNG_COUNT];   // the finding names a cause, not only a figure
+} Ladder;
+
+// -- bars (parity_bars.c)
+void bar_see(Ladder *ladder, Bar bar, double value, double limit, const char *worst, const char *at);
+double bar_limit(const Ladder *ladder, Bar bar);
+bool bar_broken(const Ladder *ladder, Bar bar);   // shown at least one figure, and does not hold
+// The rung fails by this bar, for a cause that is known.
+void bar_name_cause(Ladder *ladder, Bar bar, const char *format, ...) PRINTF_LIKE(3, 4);
+// The bar that does not hold by most becomes the finding, unless a fail stands there already.
+void ladder_settle(Ladder *ladder, Rung rung);
+// The worst bar, among equals the one nearest to (or furthest over) its limit, of one rung or of all
+// (RUNG_COUNT); NULL when none was shown a figure.
+const Reading *ladder_nearest(const Ladder *ladder, Rung rung, Bar *ret_bar);
+
+// -- reading
+// The array `key` of parity with at least one entry; its entries are read through *ret_list, named `dotted`.
+bool ladder_list(const Section *parity, const char *key, const char *dotted, const Json **ret_array,
+                 Section *ret_list);
+// A number that is not below 0; NaN and infinity are left to its bar.
+bool ladder_error(const Section *section, const char *key, double *ret_value);
+// By how much the candidate is better; relative to the reference where the metric's margins are.
+double ladder_difference(const MetricInfo *metric, double candidate, double reference);
+// The metric rung's metric, and its pairs of this run.
+bool ladder_metric(const Section *parity, Section *ret_metric, Metric *ret_name);
+int64_t ladder_pairs_tonight(const Ladder *ladder, const Json *pairs);
+
+// -- rungs, in order; the first also judges FP32 nights
+void rung_reference(Ladder *ladder, const Section *parity);
+void rung_operations(Ladder *ladder, const Section *parity);
+void rung_gradients(Ladder *ladder, const Section *parity);
+void rung_step(Ladder *ladder, const Section *parity);
+void rung_scale(Ladder *ladder, const Section *parity);
+void rung_trajectory(Ladder *ladder, const Section *parity);
+void rung_metric(Ladder *ladder, const Section *parity);
+void rung_slices(Ladder *ladder, const Section *parity);
+
+#endif

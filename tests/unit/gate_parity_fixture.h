@@ -1,0 +1,187 @@
+// gate_parity_fixture.h - one good night in BF16 and one in FP16 as evidence of parity, and rows that spoil
+// them.
+#ifndef FEDGATE_GATE_PARITY_FIXTURE_H
+#define FEDGATE_GATE_PARITY_FIXTURE_H
+
+#include "gate_fixture.h"
+
+typedef enum Nights { BF16, FP16, BOTH, FP32 } Nights;   // the first two index values of a pair
+
+#define OPERATION(name, reduction, error, reference)                                                         \
+    "{\"name\":\"" name "\",\"shape\":\"64x64\",\"reduction\":" reduction ",\"error\":" error                \
+    ",\"reference_error\":" reference "}"
+#define TENSOR(name, norm, error, cosine, reference)                                                         \
+    "{\"name\":\"" name "\",\"norm\":" norm ",\"error\":" error ",\"cosine\":" cosine                        \
+    ",\"reference_error\":" reference "}"
+#define TENSORS(error, cosine)                                                                               \
+    "[" TENSOR("w1", "0.5", error, cosine,                                                                   \
+               "4e-7") "," TENSOR("w2", "0.25", error, cosine,                                               \
+                                  "3e-7") "," TENSOR("b1", "0.1", error, cosine,                             \
+                                                     "9e-7") "," TENSOR("off", "0", "0", "\"nan\"", "0") "]"
+#define GRADIENTS(error, cosine)                                                                             \
+    "[{\"at\":\"start\",\"step\":0,\"rows\":128,\"tensors\":" TENSORS(                                       \
+        error, cosine) "},{\"at\":\"trained\",\"step\":900,\"rows\":128,\"tensors\":" TENSORS(error,         \
+                                                                                              cosine) "}]"
+#define STEP(at, error, ratio, before, after)                                                                \
+    "{\"at\":\"" at "\",\"step\":4,\"update_error\":" error                                                  \
+    ",\"moved\":0.98,\"moved_reference\":0.981,\"moment_ratio\":" ratio                                      \
+    ",\"representable\":0.02,\"scale_before\":" before ",\"scale_after\":" after                             \
+    ",\"scale_expected\":" after ",\"applied\":true}"
+#define CONTROL(name, error)       "{\"name\":\"" name "\",\"error\":" error "}"
+#define SERIES(kind, seed, ratios) "{\"kind\":\"" kind "\",\"seed\":" seed ",\"log_ratio\":[" ratios "]}"
+#define METRIC_PAIR(seed, reference, candidate)                                                              \
+    "{\"seed\":" seed ",\"run\":\"r\",\"reference\":" reference ",\"candidate\":" candidate "}"
+#define GOOD_PAIRS                                                                                                       \
+    METRIC_PAIR("1", "0.910", "0.9105")                                                                                  \
+    "," METRIC_PAIR("2", "0.912", "0.9117") "," METRIC_PAIR("3", "0.908", "0.9081") "," METRIC_PAIR(                     \
+        "4", "0.911",                                                                                                    \
+        "0.9106") "," METRIC_PAIR("5", "0.909",                                                                          \
+                                  "0.9092") "," METRIC_PAIR("6", "0.913",                                                \
+                                                            "0.9128") "," METRIC_PAIR("7", "0.907",                      \
+                                                                                      "0.9073") "," METRIC_PAIR("8",     \
+                                                                                                                "0.914", \
+                                                                                                                "0.9137")
+#define SLICE(value, rows, positives, reference, candidate)                                                  \
+    "{\"column\":\"job\",\"value\":\"" value "\",\"rows\":" rows ",\"positives\":" positives                 \
+    ",\"reference\":[" reference "],\"candidate\":[" candidate "]}"
+#define EIGHT(a, b) a "," b "," a "," b "," a "," b "," a "," b
+
+// Index 0 and 1 of each array of objects is what single rows spoil.
+static const Edit half_of_both[] = {
+    {"parity.probes",
+     "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
+     "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
+    {"parity.controls", "[" CONTROL("shuffled gradient", "1.41") "," CONTROL("zeroed gradient", "1") "]"},
+    {"parity.trajectory.steps", "400"},
+    {"parity.trajectory.block", "100"},
+    {"parity.trajectory.pairs",
+     "[" SERIES("candidate", "1", "0.0001,0.0004,0.0009,0.002") "," SERIES("candidate", "2", "-0.0002,0.0003,-0.0011,0.001") "," SERIES(
+         "ulp", "1",
+         "1e-6,1e-5,0.0004,0.001") "," SERIES("ulp", "2",
+                                              "-1e-6,2e-5,-0.0006,-0.001") "," SERIES("seed", "1",
+                                                                                      "0.02,0.006,0.004,0."
+                                                                                      "003") "," SERIES("see"
+                                                                                                        "d",
+                                                                                                        "2",
+                                                                                                        "-0."
+                                                                                                        "02,-"
+                                                                                                        "0."
+                                                                                                        "006,"
+                                                                                                        "-0."
+                                                                                                        "004,"
+                                                                                                        "-0."
+                                                                                                        "003") "]"},
+    {"parity.metric.name", "\"auc\""},
+    {"parity.metric.relative", "false"},
+    {"parity.metric.higher_is_better", "true"},
+    {"parity.metric.quantum", "0.00001"},
+    {"parity.metric.rows", "3000"},
+    {"parity.metric.looks", "1"},
+    {"parity.metric.pairs", "[" GOOD_PAIRS "]"},
+    {"parity.metric.trained", "{\"reference\":0.915,\"candidate\":0.9152}"},
+    {"parity.slices",
+     "[" SLICE("a", "1500", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) "," SLICE(
+         "b", "1450", "300", EIGHT("0.88", "0.89"),
+         EIGHT("0.881", "0.8895")) "," SLICE("c", "40", "10", EIGHT("0.8", "0.9"),
+                                             EIGHT("0.7", "0.8")) ","
+                                                                  "{\"column\":\"job\",\"value\":\"d\","
+                                                                  "\"rows\":10,\"positives\":0}]"},
+};
+
+static const Edit half_of_one[2][16] = {
+    [BF16] = {{"precision", "\"bf16\""},
+              {"parity.precision", "\"bf16\""},
+              {"parity.operations", "[" OPERATION("dense", "256", "7e-4", "5e-8") "," OPERATION(
+                                        "assemble", "1", "3.8e-3",
+                                        "0") "," OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
+              {"parity.growth.reduction", "[256,1024,4096,16384]"},
+              {"parity.growth.error", "[2.80e-3,2.86e-3,2.84e-3,2.87e-3]"},
+              {"parity.gradients", GRADIENTS("0.021", "0.9998")},
+              {"parity.step", "[" STEP("start", "0.1", "1.002", "1", "1") "," STEP("trained", "0.02", "0.999",
+                                                                                   "1", "1") "]"},
+              {"parity.scale",
+               "{\"initial\":1,\"final\":1,\"smallest\":1,\"attempted\":900,\"applied\":900,\"skipped\":0,"
+               "\"schedule\":900,\"longest\":0,\"at_floor\":0,\"grown\":0,\"lowered\":0,\"stopped\":false}"}},
+    [FP16] = {{"precision", "\"fp16\""},
+              {"parity.precision", "\"fp16\""},
+              {"parity.operations", "[" OPERATION("dense", "256", "9e-5", "5e-8") "," OPERATION(
+                                        "assemble", "1", "4.8e-4",
+                                        "0") "," OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
+              {"parity.growth.reduction", "[256,1024,4096,16384]"},
+              {"parity.growth.error", "[3.50e-4,3.57e-4,3.55e-4,3.59e-4]"},
+              {"parity.gradients", GRADIENTS("0.0026", "0.999997")},
+              {"parity.step", "[" STEP("start", "0.03", "1.002", "65536", "65536") "," STEP(
+                                  "trained", "0.005", "0.999", "65536",
+                                  "65536") "," STEP("growth", "0.005", "1.001", "32768", "65536") "]"},
+              {"parity.scale",
+               "{\"initial\":65536,\"final\":32768,\"smallest\":16384,\"attempted\":900,\"applied\":896,"
+               "\"skipped\":4,\"schedule\":896,\"longest\":2,\"at_floor\":0,\"grown\":1,\"lowered\":2,"
+               "\"stopped\":false}"}},
+};
+
+static inline Json *half_evidence(Nights night)
+{
+    Json *evidence = good_evidence();
+    for (size_t i = 0; night != FP32 && i < sizeof half_of_both / sizeof half_of_both[0]; i++) {
+        apply(evidence, &half_of_both[i]);
+    }
+    for (size_t i = 0; night != FP32 && i < 16 && half_of_one[night][i].path != NULL; i++) {
+        apply(evidence, &half_of_one[night][i]);
+    }
+    return evidence;
+}
+
+typedef struct ParityRow {
+    const char *sentence;   // what is shown
+    Nights nights;
+    Edit edits[4];
+    Outcome outcome;
+    const char *reason;   // part of the reason
+    const char *sets[2];   // policy
+} ParityRow;
+
+static inline void judge_night(const ParityRow *row, Nights night)
+{
+    OWNED(Json, json_free) *evidence = half_evidence(night);
+    OWNED(Config, config_free) *policy = load_policy(row->sets);
+    for (size_t i = 0; i < 4 && row->edits[i].path != NULL; i++) {
+        apply(evidence, &row->edits[i]);
+    }
+    Finding finding = {0};
+    gate_find_check("parity")->judge(evidence, policy, &finding);
+    ck_assert_msg(finding.outcome == row->outcome && strstr(finding.reason, row->reason) != NULL,
+                  "%s: %s: %s: '%s', wanted %s: '%s'", night == BF16 ? "bf16" : "fp16", row->sentence,
+                  gate_outcome_name(finding.outcome), finding.reason, gate_outcome_name(row->outcome),
+                  row->reason);
+    ck_assert(finding.reason[0] != '\0' && finding.unit != NULL);
+    if (finding.outcome == OUTCOME_PASS) {
+        ck_assert(isfinite(finding.value) && isfinite(finding.limit) && finding.n > 0);
+    }
+    OWNED(Json, json_free) *table = parity_table(evidence, policy);   // says no better than the judge
+    int worst = OUTCOME_PASS;
+    for (size_t i = 0; i < json_count(table); i++) {
+        Outcome outcome = OUTCOME_PASS;
+        ck_assert(gate_find_outcome(json_text_or(json_get(json_at(table, i), "outcome"), ""), &outcome));
+        worst = outcome != OUTCOME_NOT_APPLICABLE && (int)outcome > worst ? (int)outcome : worst;
+    }
+    ck_assert_msg(worst == (int)row->outcome, "%s: the table says %s, the judge %s", row->sentence,
+                  gate_outcome_name((Outcome)worst), gate_outcome_name(row->outcome));
+}
+
+static inline void judge_parity_row(const ParityRow *row)
+{
+    for (int night = BF16; night <= FP16; night++) {
+        if (row->nights == BOTH || row->nights == (Nights)night) {
+            judge_night(row, (Nights)night);
+        }
+    }
+}
+
+#define PARITY_ROW_TEST(name, rows)                                                                          \
+    START_TEST(name)                                                                                         \
+    {                                                                                                        \
+        judge_parity_row(&(rows)[_i]);                                                                       \
+    }                                                                                                        \
+    END_TEST
+
+#endif
