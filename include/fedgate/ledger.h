@@ -4,7 +4,7 @@
 #ifndef FEDGATE_LEDGER_H
 #define FEDGATE_LEDGER_H
 
-#include <fedgate/error.h>
+#include <fedgate/json.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +39,8 @@ int64_t ledger_budget(const Ledger *ledger, LedgerKind kind);
 size_t ledger_accounts(const Ledger *ledger,
                        LedgerAccount ret_accounts[static LEDGER_ACCOUNTS]);   // by kind, then name
 const char *ledger_kind_name(LedgerKind kind);
+// [ { name kind planned_bytes peak_bytes live_bytes } ], as the evidence holds them (memory.accounts).
+Json *ledger_to_json(const Ledger *ledger);
 
 // Allocation charged in one step: zeroed, 64-byte aligned; NULL with ERROR_MEMORY.
 WARN_UNUSED void *ledger_take(Ledger *ledger, LedgerKind kind, const char *account, int64_t bytes,

@@ -10,18 +10,21 @@
 
 // -- memory: budget = device x (1 - reserve); available = budget - state;
 //    largest = floor(available / per_sample)
-enum { PLAN_ACCOUNTS = 24, PLAN_BLOCKS = 64 };
+enum { PLAN_ACCOUNTS = 32, PLAN_BLOCKS = 64 };
 typedef struct PlanShape {       // what the memory of a tabular MLP follows from
     int64_t numeric, categorical;           // input columns
     const int64_t *cardinality, *embedding; // [categorical], unknown slot counted in cardinality
     const int64_t *hidden; size_t layers;   // [layers]
     int64_t outputs;
-    int64_t bytes_per_element;   // activations and weights in the pass: 4 for FP32; below it the FP32 reference
-                                 // arm of the parity ladder lives beside the candidate's network
-    int64_t steps;               // planned optimizer steps: each has a row of the pace table
-    int64_t step_bytes, pace_bytes;   // state of the optimizer; a row of the pace table
+    // Activations and weights in the pass: 4 for FP32. Below it the FP32 reference arm of the parity ladder
+    // lives beside the candidate's network.
+    int64_t bytes_per_element;
+    int64_t steps;             // planned optimizer steps: each has a row of the pace table
     int64_t validation_rows;
-    int64_t scratch_bytes;       // most that sums and probes take at once
+    // What does not follow from the shape, by those who take it: sums of a network, operands of the parity
+    // ladder, state of the optimizer, a row of the pace table; scoring a model beside it all.
+    int64_t sum_bytes, operand_bytes, step_bytes, pace_bytes;
+    int64_t score_weights, score_activations, score_input, score_workspace;
 } PlanShape;
 typedef struct PlanAccount {     // bytes = count x each
     const char *name;
@@ -48,8 +51,7 @@ typedef struct MemoryPlan {
     bool fits;
     int64_t blocks[PLAN_BLOCKS]; size_t block_count;   // bytes of each activation block of one microbatch
     bool resident[PLAN_BLOCKS];             // cumulative activations up to this block stay inside available
-    char refusal[384];                      // why it does not fit, with both figures and what to change; empty
-                                            // when it fits
+    char refusal[384];   // why it does not fit, with both figures and what to change; empty when it fits
 } MemoryPlan;
 // shape NULL: everything from memory.state and memory.per_sample (ERROR_CONFIG when they are not given).
 // Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when

@@ -74,6 +74,7 @@ typedef struct TrainerSpec {
     Ledger *ledger;
     const char *checkpoints;   // folder; created; the newest good checkpoint in it is resumed
     int64_t microbatch;   // from the plan
+    int64_t validation_rows;   // kept on the device at once, from the plan; 0: all
     TrainWatch watch;
     void *watch_context;
 } TrainerSpec;
@@ -84,6 +85,18 @@ typedef struct TrainShape {
 } TrainShape;
 void trainer_shape(const Config *config, const Maps *maps,
                    TrainShape *ret_shape);   // what plan_memory needs (PlanShape)
+
+// Device bytes that do not follow from the shape: sums of a network, operands of the parity ladder, state of
+// the optimizer, a row of its pace table. What scoring a model takes, by account.
+typedef struct TrainFixed {
+    int64_t sums, operands, step_state, pace;
+} TrainFixed;
+TrainFixed trainer_fixed_bytes(void);
+typedef struct ScoreBytes {
+    int64_t weights, activations, input, workspace;
+} ScoreBytes;
+void trainer_score_bytes(const TrainShape *shape, ScoreBytes *ret_bytes);
+void model_shape(const Model *model, TrainShape *ret_shape);
 
 WARN_UNUSED Trainer *trainer_open(const TrainerSpec *spec, Error *error);
 void trainer_free(Trainer *trainer);

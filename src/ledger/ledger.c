@@ -159,6 +159,23 @@ size_t ledger_accounts(const Ledger *ledger, LedgerAccount ret_accounts[static L
     return count;
 }
 
+Json *ledger_to_json(const Ledger *ledger)
+{
+    LedgerAccount accounts[LEDGER_ACCOUNTS];
+    size_t count = ledger_accounts(ledger, accounts);
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++) {
+        Json *account = json_make_object();
+        json_put_text(account, "name", accounts[i].name);
+        json_put_text(account, "kind", ledger_kind_name(accounts[i].kind));
+        json_put_integer(account, "planned_bytes", accounts[i].planned_bytes);
+        json_put_integer(account, "peak_bytes", accounts[i].peak_bytes);
+        json_put_integer(account, "live_bytes", accounts[i].live_bytes);
+        json_add(array, account);
+    }
+    return array;
+}
+
 enum { LEDGER_ALIGNMENT = 64 };
 
 void *ledger_take(Ledger *ledger, LedgerKind kind, const char *account, int64_t bytes, Error *error)

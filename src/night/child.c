@@ -53,6 +53,7 @@ static bool child_rehearse(void *context, Error *error)
                         .ledger = night->ledger,
                         .checkpoints = child->checkpoints,
                         .microbatch = night->plan.memory.microbatch,
+                        .validation_rows = night->plan.memory.validation_rows,
                         .watch = child_watch,
                         .watch_context = child};
     child->trainer = trainer_open(&spec, error);
@@ -145,11 +146,8 @@ static const struct {
     const char *name;
     bool (*run)(void *, Error *);
 } child_steps[] = {
-    {"rehearse", child_rehearse},
-    {"parity", child_parity},
-    {"train", child_train},
-    {"evaluate", child_evaluate_step},
-    {"parity late", child_parity_late},
+    {"rehearse", child_rehearse},      {"parity", child_parity},           {"train", child_train},
+    {"evaluate", child_evaluate_step}, {"parity late", child_parity_late},
 };
 
 // -- what the process as a whole used, beside the accounts. On the cpu back end device memory is the
@@ -164,11 +162,15 @@ static void note_process(Child *child)
     int64_t accounted = 0;
     for (size_t i = 0; i < count; i++)
         accounted += accounts[i].peak_bytes;
+    int64_t context = child->device == NULL ? 0 : device_info(child->device)->context_bytes;
+    json_put(memory, "accounts",
+             ledger_to_json(night->ledger));   // with evaluation and the later rungs of parity
+    if (json_get(memory, "measured_peak_bytes") != NULL)
+        json_put_integer(memory, "measured_peak_bytes", ledger_peak(night->ledger, LEDGER_DEVICE) + context);
     int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - accounted;
     json_put_integer(memory, "process_peak_bytes", peak);
     json_put_integer(memory, "process_context_bytes", child->context_bytes);
-    json_put_integer(memory, "context_bytes",
-                     child->device == NULL ? 0 : device_info(child->device)->context_bytes);
+    json_put_integer(memory, "context_bytes", context);
     json_put_integer(memory, "unexplained_bytes", unexplained > 0 ? unexplained : 0);
     Json *window = night_section(child->evidence, "window");
     json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));

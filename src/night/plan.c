@@ -5,6 +5,29 @@
 #include <math.h>
 #include <string.h>
 
+// Largest whole number of steps the night may take, as the trainer plans it.
+static int64_t planned_steps(const Config *config, int64_t train_rows)
+{
+    int64_t batch = config_integer(config, "train.batch"), limit = config_integer(config, "train.max_steps");
+    int64_t steps = (train_rows + batch - 1) / batch * config_integer(config, "train.epochs");
+    return limit > 0 && limit < steps ? limit : steps;
+}
+
+static void most(int64_t *to, int64_t bytes)
+{
+    *to = bytes > *to ? bytes : *to;
+}
+
+void night_shape_scores(const TrainShape *scored, PlanShape *shape)
+{
+    ScoreBytes bytes;
+    trainer_score_bytes(scored, &bytes);
+    most(&shape->score_weights, bytes.weights);
+    most(&shape->score_activations, bytes.activations);
+    most(&shape->score_input, bytes.input);
+    most(&shape->score_workspace, bytes.workspace);
+}
+
 void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
                  PlanShape *ret_shape)
 {
@@ -17,54 +40,49 @@ void night_shape(const Config *config, const Dataset *dataset, const Maps *maps,
                              .embedding = ret_train->embedding,
                              .hidden = ret_train->hidden,
                              .layers = ret_train->layers,
-                             .outputs = ret_train->outputs,
-                             .bytes_per_element = 4};
+                             .outputs = ret_train->outputs};
+    FedgateType type;
+    bool known = device_type_find(config_text(config, "train.precision"), &type);
+    ret_shape->bytes_per_element = fedgate_type_bytes(known ? type : FEDGATE_FP32);
+    ret_shape->steps = planned_steps(config, (int64_t)dataset_rows(dataset, SPLIT_TRAIN));
+    ret_shape->validation_rows = (int64_t)dataset_rows(dataset, SPLIT_VALIDATION);
+    const TrainFixed fixed = trainer_fixed_bytes();
+    ret_shape->sum_bytes = fixed.sums;
+    ret_shape->operand_bytes = fixed.operands;
+    ret_shape->step_bytes = fixed.step_state;
+    ret_shape->pace_bytes = fixed.pace;
+    night_shape_scores(ret_train, ret_shape);
 }
 
-// Table row of the device, or the bound of a CPU; false when neither is known: then nothing is guessed.
-static bool peak_of(const DeviceInfo *device, DevicePeak *ret_peak)
+// Table row of the device, or the bound of a CPU; false when neither is known: then nothing is guessed. A CPU
+// emulates half precision with instructions of FP32, so their bound holds for it too.
+static bool peak_of(const DeviceInfo *device, const char *precision, DevicePeak *ret_peak)
 {
-    const DevicePeak *row = plan_device_peak(device->name, "fp32");
+    const DevicePeak *row = plan_device_peak(device->name, precision);
     if (row != NULL) {
         *ret_peak = *row;
         return true;
     }
     double bound = plan_cpu_peak(device->cores, device->instruction_set);
     *ret_peak = (DevicePeak){.device = device->name,
-                             .precision = "fp32",
+                             .precision = precision,
                              .peak_flops = bound,
-                             .source = "upper bound: cores x 6 GHz x FLOP per cycle"};
+                             .source = text_equal(precision, "fp32")
+                                           ? "upper bound: cores x 6 GHz x FLOP per cycle"
+                                           : "upper bound: cores x 6 GHz x FLOP per cycle of FP32, which "
+                                             "emulates half precision"};
     return bound > 0;
-}
-
-// Largest whole number of steps the night may take, as the trainer plans it.
-static int64_t planned_steps(const Config *config, int64_t train_rows)
-{
-    int64_t batch = config_integer(config, "train.batch"), limit = config_integer(config, "train.max_steps");
-    int64_t steps = (train_rows + batch - 1) / batch * config_integer(config, "train.epochs");
-    return limit > 0 && limit < steps ? limit : steps;
-}
-
-// What the device holds besides the model and its batches: the validation rows, and the workspace of the
-// operations and probes.
-static int64_t fixed_bytes(const PlanShape *shape, int64_t validation_rows)
-{
-    enum { WORKSPACE_BYTES = 1048576 + 4096, WORD_BYTES = 4 };
-    return shape == NULL
-               ? 0
-               : WORKSPACE_BYTES + validation_rows * WORD_BYTES * (shape->numeric + shape->categorical + 1);
 }
 
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
 {
     int64_t train_rows = dataset == NULL ? 0 : (int64_t)dataset_rows(dataset, SPLIT_TRAIN);
-    int64_t validation_rows = dataset == NULL ? 0 : (int64_t)dataset_rows(dataset, SPLIT_VALIDATION);
     char slot[11];
     int64_t deadline = 0;
     DevicePeak peak;
-    bool known = device != NULL && peak_of(device, &peak);
-    if (!plan_night(config, shape, fixed_bytes(shape, validation_rows), known ? &peak : NULL, ret_plan,
+    bool known = device != NULL && peak_of(device, config_text(config, "train.precision"), &peak);
+    if (!plan_night(config, shape, device != NULL ? device->context_bytes : 0, known ? &peak : NULL, ret_plan,
                     error) ||
         !plan_deadline(config, start_wall_ns, &deadline, slot, error))
         return false;
@@ -148,6 +166,7 @@ static void note_memory(Night *night)
     json_put_integer(memory, "budget_bytes", plan->budget_bytes);
     json_put_number(memory, "reserve", plan->reserve_ratio);
     json_put_integer(memory, "planned_peak_bytes", plan->planned_peak_bytes);
+    json_put_integer(memory, "validation_bytes", plan->validation_bytes);
     if (plan->refusal[0] != '\0')
         json_put_text(memory, "refusal", plan->refusal);
     Json *plausible = night_section(night->evidence, "plausible");
@@ -170,11 +189,9 @@ static void plan_accounts(Night *night)
     const MemoryPlan *plan = &night->plan.memory;
     ledger_set_budget(night->ledger, LEDGER_DEVICE, plan->budget_bytes);
     for (size_t i = 0; i < plan->account_count; i++) {
-        const PlanAccount *account = &plan->accounts[i];
-        int64_t bytes = account->per_sample ? account->bytes * plan->microbatch : account->bytes;
-        const char *name = strcmp(account->name, "input") == 0 ? "input.slots" : account->name;
-        if (strcmp(account->name, "context") != 0)
-            ledger_plan(night->ledger, LEDGER_DEVICE, name, bytes);
+        const char *account = plan->accounts[i].ledger;
+        if (account != NULL)   // several lines of the plan may be charged to one account
+            ledger_plan(night->ledger, LEDGER_DEVICE, account, plan_ledger_bytes(plan, account));
     }
 }
 

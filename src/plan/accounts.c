@@ -146,6 +146,23 @@ static void add_arm(MemoryPlan *plan, const PlanShape *shape, bool reference)
             (PlanAccount){"best weights", "best weights", weights, MASTER_BYTES, "parameters", 0, false});
     add(plan, (PlanAccount){name[3], name[3], 1, shape->step_bytes, "state", 0, false});
     add(plan, (PlanAccount){name[4], name[3], shape->steps, shape->pace_bytes, "planned steps", 0, false});
+    if (reference)
+        add(plan,
+            (PlanAccount){"parity workspace", "parity workspace", 1, shape->sum_bytes, "sums", 0, false});
+}
+
+// Scoring takes a network of its own, forward only, while the trainer's is still there.
+static void add_scoring(MemoryPlan *plan, const PlanShape *shape)
+{
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } parts[] = {{"score weights", shape->score_weights},
+                 {"score activations", shape->score_activations},
+                 {"score input", shape->score_input},
+                 {"score workspace", shape->score_workspace}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        add(plan, (PlanAccount){parts[i].name, parts[i].name, 1, parts[i].bytes, "scoring", 0, false});
 }
 
 void plan_add_state(MemoryPlan *plan, const PlanShape *shape, int64_t slots, bool resident,
@@ -160,13 +177,15 @@ void plan_add_state(MemoryPlan *plan, const PlanShape *shape, int64_t slots, boo
     if (resident)
         add(plan, (PlanAccount){"validation", "validation", shape->validation_rows, plan_row_bytes(shape),
                                 "rows", 0, false});
-    add(plan, (PlanAccount){"workspace", "workspace", 1, shape->scratch_bytes, "sums and probes", 0, false});
+    add(plan, (PlanAccount){"workspace", "workspace", 1, plan_plus(shape->sum_bytes, shape->operand_bytes),
+                            "sums and operands", 0, false});
     add(plan, (PlanAccount){"alignment", "activations", 1, padding.own, "rounding up", 0, false});
     if (is_half(shape)) {
         add_arm(plan, shape, true);
         add(plan, (PlanAccount){"parity alignment", "parity activations", 1, padding.reference, "rounding up",
                                 0, false});
     }
+    add_scoring(plan, shape);
     add(plan, (PlanAccount){"context", NULL, 1, context_bytes, "driver and libraries", 0, false});
 }
 

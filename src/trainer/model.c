@@ -203,6 +203,23 @@ typedef struct Piece {
     int64_t x_bytes, code_bytes, score_bytes;
 } Piece;
 
+void model_shape(const Model *model, TrainShape *ret_shape)
+{
+    *ret_shape = model->shape;
+}
+
+void trainer_score_bytes(const TrainShape *shape, ScoreBytes *ret_bytes)
+{
+    Layout layout;
+    layout_init(&layout, shape);
+    *ret_bytes = (ScoreBytes){
+        .weights = layout.floats * (int64_t)sizeof(float),
+        .activations = network_measure(shape, FEDGATE_FP32, PREDICT_ROWS, false),
+        .input = PREDICT_ROWS * (shape->numeric + shape->categorical) * (int64_t)sizeof(float),
+        .workspace = PREDICT_ROWS * shape->outputs * (int64_t)sizeof(double) + trainer_fixed_bytes().sums,
+    };
+}
+
 static bool predict_rows(Network *network, const Piece *piece, const Table *table, size_t first, size_t count,
                          double *ret_score, Error *error)
 {
@@ -231,9 +248,9 @@ static bool take_piece(Device *device, const Model *model, Piece *piece, Error *
     piece->x_bytes = PREDICT_ROWS * model->shape.numeric * (int64_t)sizeof *piece->x;
     piece->code_bytes = PREDICT_ROWS * model->shape.categorical * (int64_t)sizeof *piece->codes;
     piece->score_bytes = PREDICT_ROWS * model->shape.outputs * (int64_t)sizeof *piece->score;
-    piece->x = device_take(device, "input", piece->x_bytes, error);
-    piece->codes = piece->x ? device_take(device, "input", piece->code_bytes, error) : NULL;
-    piece->score = piece->codes ? device_take(device, "workspace", piece->score_bytes, error) : NULL;
+    piece->x = device_take(device, "score input", piece->x_bytes, error);
+    piece->codes = piece->x ? device_take(device, "score input", piece->code_bytes, error) : NULL;
+    piece->score = piece->codes ? device_take(device, "score workspace", piece->score_bytes, error) : NULL;
     return piece->score != NULL;
 }
 
@@ -254,8 +271,8 @@ bool model_predict(const Model *model, Device *device, Ledger *ledger, const Tab
                         (long long)model->shape.cardinality[i % table->categorical] - 1);
     Network network;
     Piece piece = {0};
-    if (!network_open(&network, device, &model->shape, model->kind, FEDGATE_FP32, PREDICT_ROWS, false, "",
-                      error))
+    if (!network_open(&network, device, &model->shape, model->kind, FEDGATE_FP32, PREDICT_ROWS, false,
+                      "score ", error))
         return false;
     bool good = device_load(device, network.weights, model->weights,
                             model->layout.floats * (int64_t)sizeof(float), error) &&
@@ -266,9 +283,9 @@ bool model_predict(const Model *model, Device *device, Ledger *ledger, const Tab
     }
     for (size_t i = 0; good && model->kind == FEDGATE_LOSS_SQUARE && i < table->rows; i++)
         ret_score[i] = ret_score[i] * target_deviation + target_mean;
-    device_give(device, "input", piece.x, piece.x_bytes);
-    device_give(device, "input", piece.codes, piece.code_bytes);
-    device_give(device, "workspace", piece.score, piece.score_bytes);
+    device_give(device, "score input", piece.x, piece.x_bytes);
+    device_give(device, "score input", piece.codes, piece.code_bytes);
+    device_give(device, "score workspace", piece.score, piece.score_bytes);
     network_close(&network);
     return good;
 }

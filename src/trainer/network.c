@@ -59,6 +59,13 @@ static int64_t cut_block(Network *network, char *block)
     return at;
 }
 
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training)
+{
+    Network network = {.shape = *shape, .type = type, .rows = rows, .training = training};
+    layout_init(&network.layout, shape);
+    return cut_block(&network, NULL);
+}
+
 typedef struct AccountName {
     char text[LEDGER_NAME_SIZE];
 } AccountName;

@@ -67,19 +67,8 @@ void outcome_stages(const Trainer *trainer, const Feed *feed, Json *evidence)
 
 void outcome_accounts(const Trainer *trainer, Json *evidence)
 {
-    LedgerAccount accounts[LEDGER_ACCOUNTS];
-    size_t count = ledger_accounts(trainer->spec.ledger, accounts);
-    Json *array = json_make_array(), *memory = outcome_section(evidence, "memory");
-    for (size_t i = 0; i < count; i++) {
-        Json *account = json_make_object();
-        json_put_text(account, "name", accounts[i].name);
-        json_put_text(account, "kind", ledger_kind_name(accounts[i].kind));
-        json_put_integer(account, "planned_bytes", accounts[i].planned_bytes);
-        json_put_integer(account, "peak_bytes", accounts[i].peak_bytes);
-        json_put_integer(account, "live_bytes", accounts[i].live_bytes);
-        json_add(array, account);
-    }
-    json_put(memory, "accounts", array);
+    Json *memory = outcome_section(evidence, "memory");
+    json_put(memory, "accounts", ledger_to_json(trainer->spec.ledger));
     json_put_integer(memory, "measured_peak_bytes",
                      ledger_peak(trainer->spec.ledger, LEDGER_DEVICE) +
                          device_info(trainer->spec.device)->context_bytes);

@@ -1,8 +1,8 @@
 // trainer - opening and closing, the state that training changes, validation.
 //
 // Everything is taken here, so that a run that does not fit is refused before its first step. The validation
-// table stays on the device when it is small beside the budget; else it is handed over in pieces of a
-// microbatch.
+// table stays on the device, or is handed over in pieces of a microbatch: as the plan says.
+#include "bench.h"
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESIDENT_SHARE = 4 };   // at most this part of the device budget that is left
+TrainFixed trainer_fixed_bytes(void)
+{
+    return (TrainFixed){.sums = SUM_COUNT * (int64_t)sizeof(double),
+                        .operands = BENCH_BYTES,
+                        .step_state = (int64_t)sizeof(FedgateStepState),
+                        .pace = (int64_t)sizeof(FedgatePace)};
+}
 
 static int64_t float_bytes(const Trainer *trainer)
 {
@@ -244,12 +250,8 @@ bool trainer_upload_validation(Trainer *trainer, Error *error)
 {
     Device *device = trainer->spec.device;
     const Table *table = &trainer->validation;
-    int64_t row = (int64_t)(table->numeric + table->categorical + 1) * (int64_t)sizeof(float),
-            rows = (int64_t)table->rows;
-    int64_t budget = ledger_budget(trainer->spec.ledger, LEDGER_DEVICE),
-            left = budget - ledger_live(trainer->spec.ledger, LEDGER_DEVICE);
-    bool resident = budget == 0 || rows * row <= left / RESIDENT_SHARE;
-    trainer->table_rows = resident || rows < trainer->microbatch ? rows : trainer->microbatch;
+    const int64_t rows = (int64_t)table->rows, piece = trainer->spec.validation_rows;
+    trainer->table_rows = piece > 0 && piece < rows ? piece : rows;
     trainer->table_host_target = scaled_targets(trainer);
     if (!trainer->table_host_target)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory for validation targets");
@@ -282,14 +284,15 @@ bool trainer_validation_rows(Trainer *trainer, int64_t first, int64_t count, Row
 static bool validate(Trainer *trainer, double *ret_loss, Error *error)
 {
     Network *network = &trainer->network;
-    int64_t rows = (int64_t)trainer->validation.rows;
+    const int64_t rows = (int64_t)trainer->validation.rows,
+                  most = network->rows < trainer->table_rows ? network->rows : trainer->table_rows;
     double kept = 0, sum = 0;
     if (!network_read_loss(network, &kept, error))   // of the training steps since the last look
         return false;
     trainer->train_loss_sum += kept;
-    for (int64_t first = 0; first < rows; first += network->rows) {
+    for (int64_t first = 0; first < rows; first += most) {
         Rows piece;
-        int64_t count = rows - first < network->rows ? rows - first : network->rows;
+        int64_t count = rows - first < most ? rows - first : most;
         if (!trainer_validation_rows(trainer, first, count, &piece, error))
             return false;
         network_forward(network, &piece, NULL);

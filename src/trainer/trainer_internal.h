@@ -95,6 +95,8 @@ typedef struct Recipe {
 bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
                   FedgateType type, int64_t rows, bool training, const char *account_prefix, Error *error);
 void network_close(Network *network);
+// Bytes of activations that network_open would take for this network, which holds no memory and needs no device.
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training);
 bool network_hold(Network *network, Held held, int64_t bytes, Error *error);   // instead of what it held
 void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);

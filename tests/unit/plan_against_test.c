@@ -17,7 +17,7 @@ static const PlanShape shape = {.numeric = 32,
                                 .step_bytes = 128,
                                 .pace_bytes = 12,
                                 .validation_rows = 1024,
-                                .scratch_bytes = 16};
+                                .sum_bytes = 16};
 
 static char shown[200000];
 static Json *json;

@@ -20,7 +20,8 @@ static const PlanShape fp32 = {.numeric = 5,
                                .step_bytes = 128,
                                .pace_bytes = 12,
                                .validation_rows = 50,
-                               .scratch_bytes = 1000};
+                               .sum_bytes = 16,
+                               .operand_bytes = 984};
 
 static MemoryPlan plan_with(const PlanShape *shape, int64_t context_bytes, const char *const *sets,
                             size_t count)
@@ -114,6 +115,7 @@ START_TEST(a_half_night_rounds_the_passes_and_keeps_the_reference_arm_beside_the
         {"parity gradients", weights4},
         {"parity optimizer", 2 * weights4},
         {"parity step state", 128 + 100 * 12},
+        {"parity workspace", 16},
         {"parity activations", 32 * 2 * 4 * (14 + 8 + 6 + 1)},
         {NULL, 0},
     };

@@ -23,6 +23,7 @@ typedef struct World {
     Dataset *dataset;
     Maps *maps;
     Device *device;
+    int64_t validation_rows;   // of the plan; 0: all stay on the device
 } World;
 
 static double world_noise(uint32_t *seed)
@@ -61,6 +62,7 @@ static inline void world_open(World *world, const char *task, bool simulated, in
                               const char *const *sets)
 {
     Error error = ERROR_INIT;
+    world->validation_rows = 0;
     char data[160], directory[160], asked[64];
     snprintf(world->folder, sizeof world->folder, "/tmp/fedgate-trainer-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(world->folder));
@@ -85,6 +87,7 @@ static inline void world_open(World *world, const char *task, bool simulated, in
     for (size_t i = 0; sets && sets[i]; i++)
         all[count++] = sets[i];
     world->clock = simulated ? clock_simulated(1796083200000000000) : clock_real();
+    world->validation_rows = 0;
     world->ledger = ledger_new();
     world->config = config_load(NULL, all, count, NULL, &error);
     ck_assert_msg(world->config != NULL, "%s", error.message);
@@ -122,6 +125,8 @@ static inline Trainer *world_trainer(World *world, int64_t microbatch, TrainWatc
                         .ledger = world->ledger,
                         .checkpoints = world->checkpoints,
                         .microbatch = microbatch,
+                        .validation_rows = world->validation_rows,
+                        .validation_rows = world->validation_rows,
                         .watch = watch,
                         .watch_context = context};
     Trainer *trainer = trainer_open(&spec, &error);
