@@ -250,8 +250,9 @@ bool trainer_upload_validation(Trainer *trainer, Error *error)
 {
     Device *device = trainer->spec.device;
     const Table *table = &trainer->validation;
-    const int64_t rows = (int64_t)table->rows, piece = trainer->spec.validation_rows;
-    trainer->table_rows = piece > 0 && piece < rows ? piece : rows;
+    const int64_t rows = (int64_t)table->rows, asked = trainer->spec.validation_rows,
+                  piece = asked < trainer->microbatch ? trainer->microbatch : asked;   // a pass is never less
+    trainer->table_rows = asked > 0 && piece < rows ? piece : rows;
     trainer->table_host_target = scaled_targets(trainer);
     if (!trainer->table_host_target)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory for validation targets");
@@ -284,15 +285,14 @@ bool trainer_validation_rows(Trainer *trainer, int64_t first, int64_t count, Row
 static bool validate(Trainer *trainer, double *ret_loss, Error *error)
 {
     Network *network = &trainer->network;
-    const int64_t rows = (int64_t)trainer->validation.rows,
-                  most = network->rows < trainer->table_rows ? network->rows : trainer->table_rows;
+    const int64_t rows = (int64_t)trainer->validation.rows;
     double kept = 0, sum = 0;
     if (!network_read_loss(network, &kept, error))   // of the training steps since the last look
         return false;
     trainer->train_loss_sum += kept;
-    for (int64_t first = 0; first < rows; first += most) {
+    for (int64_t first = 0; first < rows; first += network->rows) {
         Rows piece;
-        int64_t count = rows - first < most ? rows - first : most;
+        int64_t count = rows - first < network->rows ? rows - first : network->rows;
         if (!trainer_validation_rows(trainer, first, count, &piece, error))
             return false;
         network_forward(network, &piece, NULL);

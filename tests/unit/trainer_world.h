@@ -62,7 +62,6 @@ static inline void world_open(World *world, const char *task, bool simulated, in
                               const char *const *sets)
 {
     Error error = ERROR_INIT;
-    world->validation_rows = 0;
     char data[160], directory[160], asked[64];
     snprintf(world->folder, sizeof world->folder, "/tmp/fedgate-trainer-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(world->folder));
@@ -125,7 +124,6 @@ static inline Trainer *world_trainer(World *world, int64_t microbatch, TrainWatc
                         .ledger = world->ledger,
                         .checkpoints = world->checkpoints,
                         .microbatch = microbatch,
-                        .validation_rows = world->validation_rows,
                         .validation_rows = world->validation_rows,
                         .watch = watch,
                         .watch_context = context};
