@@ -16,6 +16,8 @@ enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 // does not pass never does. The sentence is one line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);
 void report_verdict_sentence(const Json *verdict, Text *out);
+// Behind it, as long as it takes: rungs of the checks that have them, worst case beside each bar; the rubric.
+void report_verdict_details(const Json *verdict, Text *out);
 // `judge`: the check table, every reason that does not pass, the sentence.
 void report_judgement_text(const Json *judgement, Text *out);
 

@@ -82,6 +82,7 @@ bool cmd_verdict(const Invocation *call, int *ret_exit, Error *error)
                            error))   // a person reads this to know what is live now
         return false;
     report_verdict_text(verdict, &text);
+    report_verdict_details(verdict, &text);
     output_text(&text);
     return true;
 }

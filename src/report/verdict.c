@@ -124,32 +124,38 @@ static void add_next(const Json *verdict, Text *out)
     render_wrapped(out, "Next:", LABEL, text_string(&line), 2);
 }
 
-// Rows in table order; when they do not fit, the passing ones share one line at the end.
+// Rows in table order; when they do not fit, as many passing ones as needed, the last first, share a line at
+// the end.
 static void add_table(const Json *checks, size_t room, Text *out)
 {
-    size_t count = json_count(checks);
-    if (count == 0 || room < 2)
+    size_t count = json_count(checks), failing = 0;
+    if (count == 0 || room < 4)
         return;
     render_check_header(out);
-    bool fold = count > room - 1;
     SCOPED_TEXT folded;
     text_init(&folded, 4096);
-    size_t rows_left = fold ? room - 2 : room - 1;
+    for (size_t i = 0; i < count; i++)
+        failing += !render_check_passes(json_at(checks, i));
+    size_t folded_lines = count < room ? 0 : failing + 3 > room ? 1 : 2;
+    size_t rows_left = room - 1 - folded_lines;
+    size_t passes_left = rows_left > failing ? rows_left - failing : 0;
     for (size_t i = 0; i < count; i++) {
         const Json *check = json_at(checks, i);
-        if (fold && (render_check_passes(check) || rows_left == 0)) {
+        bool passed = render_check_passes(check);
+        if (rows_left == 0 || (passed && passes_left == 0)) {
             if (folded.length)
                 text_add(&folded, " ");
             text_add(&folded, member_text(check, "name", "?"));
-            if (!render_check_passes(check))
+            if (!passed)
                 text_add(&folded, "(!)");
             continue;
         }
         render_check_row(check, out);
         rows_left--;
+        passes_left -= passed;
     }
     if (folded.length)
-        render_wrapped(out, "  pass:", LABEL, text_string(&folded), 1);
+        render_wrapped(out, "  pass:", LABEL, text_string(&folded), folded_lines);
 }
 
 void report_verdict_text(const Json *verdict, Text *out)
