@@ -239,24 +239,6 @@ START_TEST(a_judgement_prints_every_reason_that_does_not_pass)
 }
 END_TEST
 
-static Suite *suite(void)
-{
-    Suite *s = suite_create("report_verdict");
-    TCase *t = tcase_create("verdict");
-    tcase_add_test(t, a_notice_that_waits_is_said_inside_the_24_lines);
-    tcase_add_test(t, a_refusal_answers_the_questions_in_order);
-    tcase_add_test(t, every_check_has_a_row_when_there_are_eleven);
-    tcase_add_test(t, what_fails_never_folds);
-    tcase_add_test(t, a_label_cannot_break_a_line_or_move_the_cursor);
-    tcase_add_test(t, half_a_verdict_is_still_readable);
-    tcase_add_test(t, separation_of_duty_that_is_off_is_said);
-    tcase_add_test(t, figures_carry_bytes_seconds_and_what_is_not_a_number);
-    tcase_add_test(t, the_sentence_says_outcome_check_reason_and_what_is_live);
-    tcase_add_test(t, a_judgement_prints_every_reason_that_does_not_pass);
-    suite_add_tcase(s, t);
-    return s;
-}
-
 START_TEST(a_notice_that_waits_is_said_inside_the_24_lines)
 {
     OWNED(Json, json_free) *verdict = make_verdict("refused", "overlap", 16, 16);
@@ -275,6 +257,24 @@ START_TEST(a_notice_that_waits_is_said_inside_the_24_lines)
                   "%s", text_string(&text));
 }
 END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("report_verdict");
+    TCase *t = tcase_create("verdict");
+    tcase_add_test(t, a_notice_that_waits_is_said_inside_the_24_lines);
+    tcase_add_test(t, a_refusal_answers_the_questions_in_order);
+    tcase_add_test(t, every_check_has_a_row_when_there_are_eleven);
+    tcase_add_test(t, what_fails_never_folds);
+    tcase_add_test(t, a_label_cannot_break_a_line_or_move_the_cursor);
+    tcase_add_test(t, half_a_verdict_is_still_readable);
+    tcase_add_test(t, separation_of_duty_that_is_off_is_said);
+    tcase_add_test(t, figures_carry_bytes_seconds_and_what_is_not_a_number);
+    tcase_add_test(t, the_sentence_says_outcome_check_reason_and_what_is_live);
+    tcase_add_test(t, a_judgement_prints_every_reason_that_does_not_pass);
+    suite_add_tcase(s, t);
+    return s;
+}
 
 int main(void)
 {
