@@ -52,7 +52,7 @@ typedef struct FedgateHost {   // what the program offers; outlives the device
 typedef struct FedgateFacts {   // what an opened device says of itself
     char name[128], libraries[256], core[32], instruction_set[16];
     int cores, threads;
-    int64_t memory_bytes, context_bytes;   // of the machine or card; taken by driver and libraries
+    int64_t memory_bytes, context_bytes;   // of the machine or card; taken by driver, libraries, scratch
     unsigned types;   // 1 << FedgateType for each type the operations take
 } FedgateFacts;
 

@@ -1,10 +1,12 @@
 // compute.h - one device behind a facade: memory in accounts, two streams, events, operations, a trace.
 //
 // The cpu back end is the reference, always linked: compute operations run in the caller's thread (helped by
-// compute threads; same bits for any number), copies run in order on a staging thread. Pointers from
+// compute threads; same bits for any number), copies run in order on a staging thread. It emulates BF16 and
+// FP16 honestly: 2-byte storage, FP32 sums, one rounding at the store. Pointers from
 // device_take are device memory: touch them only through operations and copies. Stream order: operations in
 // the order given; copies in the order given; between the two only events order. Nothing here allocates
-// outside the ledger. Operations cannot fail visibly: device_synchronise reports.
+// outside the ledger but `context_bytes`, taken when the device opens. Operations cannot fail visibly:
+// device_synchronise reports.
 #ifndef FEDGATE_COMPUTE_H
 #define FEDGATE_COMPUTE_H
 
@@ -24,7 +26,8 @@ typedef struct DeviceInfo {
     unsigned types;   // 1 << FedgateType for each type its operations take
     int cores, threads;
     int64_t memory_bytes;   // of the machine or card
-    int64_t context_bytes;   // taken by driver and libraries; 0 on cpu
+    int64_t context_bytes;   // taken by driver and libraries; cpu: scratch of the compute threads, outside
+                             // any account
 } DeviceInfo;
 
 // The environment decides which kernels OpenBLAS takes when it is loaded, before main. Sets the variables

@@ -1,9 +1,10 @@
 // step_bench - how much of the rate of its own multiplications a training step reaches; JSON rows, never a
 // pass or fail.
 //
-// One case: rows of the batch, inputs, hidden widths. The same multiplications are timed alone (through the
-// same back end, without bias, mask, loss and optimizer), then the whole step. The best of several rounds of
-// each is used: the machine may be shared.
+// One case: rows of the batch, inputs, hidden widths. The same multiplications are timed alone, in FP32
+// (without bias, mask, loss and optimizer), then the whole step in each type; a 2-byte type is emulated here,
+// and its row says how much of the rate of FP32 is left. The best of several rounds of each is used, and
+// rounds of all take turns: the machine may be shared.
 #include <fedgate/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,19 @@ static void row(const char *name, const char *unit, double value, const char *de
     puts(text_string(&text));
 }
 
+static const FedgateType types[] = {FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16};
+enum { TYPES = sizeof types / sizeof types[0], MULTIPLICATIONS = TYPES, TIMED };
+
+static const Recipe recipe = {.rate = 1e-6,
+                              .final_ratio = 1,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .epsilon = 1e-8,
+                              .clip = 1,
+                              .scale_initial = 1024,
+                              .scale_floor = 1,
+                              .scale_hysteresis = 1};
+
 // Forward, weight and input gradients of every layer, in the blocks the back end uses when it has one thread.
 static void multiply_only(const Network *n)
 {
@@ -51,80 +65,91 @@ static void multiply_only(const Network *n)
         for (size_t i = 0; i <= n->shape.layers; i++) {
             int64_t in = layer_in(&n->layout, &n->shape, i), out = layer_out(&n->shape, i);
             const float *w = n->weights + n->layout.at[layout_matrix(&n->shape, i)].offset,
-                        *x = (i > 0 ? n->value[i - 1] : n->back[0]) + first * in;
-            blas_multiply(BLAS_PLAIN, BLAS_PLAIN, rows, out, in, x, in, w, out, 0, n->value[i] + first * out,
-                          out);
-            blas_multiply(BLAS_TRANSPOSED, BLAS_PLAIN, in, out, rows, x, in, n->back[i] + first * out, out, 0,
-                          n->gradients + n->layout.at[layout_matrix(&n->shape, i)].offset, out);
+                        *x = (const float *)(i > 0 ? n->value[i - 1] : n->back[0]) + first * in;
+            float *y = (float *)n->value[i] + first * out, *dy = (float *)n->back[i] + first * out,
+                  *dw = n->gradients + n->layout.at[layout_matrix(&n->shape, i)].offset;
+            blas_multiply(BLAS_PLAIN, BLAS_PLAIN, rows, out, in, x, in, w, out, 0, y, out);
+            blas_multiply(BLAS_TRANSPOSED, BLAS_PLAIN, in, out, rows, x, in, dy, out, 0, dw, out);
             if (i > 0)
-                blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, in, out, n->back[i] + first * out, out, w,
-                              out, 0, n->back[i - 1] + first * in, in);
+                blas_multiply(BLAS_PLAIN, BLAS_TRANSPOSED, rows, in, out, dy, out, w, out, 0,
+                              (float *)n->back[i - 1] + first * in, in);
         }
     }
 }
 
 static void whole_step(Network *n, const Rows *rows)
 {
-    network_forward(n, rows, NULL);
-    network_loss(n, rows, 1 / (float)rows->count, true);
-    network_backward(n, rows, NULL, false);
-    device_square_sum(n->device, n->gradients, n->layout.floats, &n->sums[SUM_SQUARES]);
-    device_adam(n->device, &(FedgateAdam){.weights = n->weights,
-                                          .gradient = n->gradients,
-                                          .first = n->moments,
-                                          .second = n->moments + n->layout.floats,
-                                          .count = n->layout.floats,
-                                          .rate = 1e-6f,
-                                          .beta1 = 0.9f,
-                                          .beta2 = 0.999f,
-                                          .epsilon = 1e-8f,
-                                          .correction1 = 1,
-                                          .correction2 = 1,
-                                          .clip = 1,
-                                          .square_sum = &n->sums[SUM_SQUARES]});
+    network_gradient(n, &recipe, rows, rows->count, 1, 0);
+    network_update(n, &recipe);
 }
 
-static double best_rate(Network *n, const Rows *rows, bool multiplications)
+// Steps, or their multiplications, in a second.
+static void measure(Network networks[static TYPES], const Rows *rows, double ret_best[static TIMED])
 {
-    double best = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < TIMED * ROUNDS; i++) {
+        int timed = i % TIMED;
         int64_t count = 0;
         double begin = seconds(), now = begin;
         for (; now - begin < round_seconds; count++, now = seconds())
-            multiplications ? multiply_only(n) : whole_step(n, rows);
-        best = (double)count / (now - begin) > best ? (double)count / (now - begin) : best;
+            timed == MULTIPLICATIONS ? multiply_only(&networks[0]) : whole_step(&networks[timed], rows);
+        double rate = (double)count / (now - begin);
+        ret_best[timed] = i < TIMED || rate > ret_best[timed] ? rate : ret_best[timed];
     }
-    return best;
+}
+
+static void case_row(const Case *c, const char *type, const char *what, const char *unit, double value,
+                     const Device *device)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s%s%s.%s", c->name, *type ? "." : "", type, what);
+    row(text, unit, value, device_info(device)->name);
+}
+
+static void print(const Case *c, const Network *n, const double best[static TIMED])
+{
+    double flop = network_flop(n, c->rows, false) + network_flop(n, c->rows, true);
+    for (int i = 0; i < TYPES; i++) {
+        const char *type = types[i] == FEDGATE_FP32 ? "" : device_type_name(types[i]);
+        case_row(c, type, "samples", "samples/s", best[i] * (double)c->rows, n->device);
+        case_row(c, type, "flops", "FLOP/s", best[i] * flop, n->device);
+        if (types[i] != FEDGATE_FP32)
+            case_row(c, type, "to_fp32", "ratio", best[i] / best[0], n->device);
+    }
+    case_row(c, "", "multiplications", "FLOP/s", best[MULTIPLICATIONS] * flop, n->device);
+    case_row(c, "", "ratio", "ratio", best[0] / best[MULTIPLICATIONS], n->device);
+}
+
+static bool open_networks(const Case *c, Device *device, Network networks[static TYPES], Error *error)
+{
+    static const char *const prefixes[] = {"fp32 ", "bf16 ", "fp16 "};
+    for (int i = 0; i < TYPES; i++)
+        if (!network_open(&networks[i], device, &c->shape, FEDGATE_LOSS_BINARY, types[i], c->rows, true,
+                          prefixes[i], error) ||
+            !network_set_pace(&networks[i], &recipe, 1, error) ||
+            !network_start(&networks[i], &recipe, 1, error))
+            return false;
+    return true;
 }
 
 static bool run(const Case *c, Device *device, Error *error)
 {
-    Network network;
-    if (!network_open(&network, device, &c->shape, FEDGATE_LOSS_BINARY, c->rows, true, error))
-        return false;
+    Network networks[TYPES] = {0};
     float *x = calloc((size_t)(c->rows * c->shape.numeric), sizeof *x),
           *target = calloc((size_t)c->rows, sizeof *target);
     for (int64_t i = 0; i < c->rows * c->shape.numeric; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
-    layout_fill(&network.layout, &c->shape, 1, network.weights);
     Rows rows = {.numeric = x, .target = target, .count = c->rows};
-    whole_step(&network, &rows);
-    double step = best_rate(&network, &rows, false), multiply = best_rate(&network, &rows, true);
-    const char *name = device_info(device)->name;
-    double flop = network_flop(&network, c->rows, false) + network_flop(&network, c->rows, true);
-    char text[64];
-    snprintf(text, sizeof text, "%s.samples", c->name);
-    row(text, "samples/s", step * (double)c->rows, name);
-    snprintf(text, sizeof text, "%s.flops", c->name);
-    row(text, "FLOP/s", step * flop, name);
-    snprintf(text, sizeof text, "%s.multiplications", c->name);
-    row(text, "FLOP/s", multiply * flop, name);
-    snprintf(text, sizeof text, "%s.ratio", c->name);
-    row(text, "ratio", step / multiply, name);
-    network_close(&network);
+    bool good = open_networks(c, device, networks, error);
+    if (good) {
+        double best[TIMED];
+        measure(networks, &rows, best);
+        print(c, &networks[0], best);
+    }
+    for (int i = 0; i < TYPES; i++)
+        network_close(&networks[i]);
     free(x);
     free(target);
-    return true;
+    return good;
 }
 
 int main(int argc, char **argv)
