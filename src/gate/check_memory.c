@@ -2,7 +2,7 @@
 //
 // A leak: live bytes at the same phase of each step rise for certain (one-sided 99.9 % bound of the slope
 // above 0) and the rise matters (over 1 % of the budget) or never once stops. A cache that fills in the first
-// steps is warm-up, not a leak.
+// steps is warm-up, not a leak. An account that took more than was planned for it is named.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>
@@ -53,19 +53,93 @@ static bool within_budget(const Section *memory, const char *key, double budget,
     return require_at_most(memory->finding, (Figure){*ret_peak, budget, "bytes", 1}, what);
 }
 
+// What the accounts of the device say, one by one.
+typedef struct Accounts {
+    int64_t count, of_device;
+    double explained;   // sum of the peaks of the device
+    double planned;   // sum of the planned bytes; 0: the plan was declared as a whole
+    double over;   // taken beyond the plan, account by account
+    const char *worst, *kept;   // furthest beyond its plan at its peak; at the end
+    double worst_peak, worst_planned, kept_bytes;
+} Accounts;
+
+// A balance below nothing is a fault of the tool that kept the books.
+static bool read_account(const Section *memory, const Json *item, double measured, Accounts *accounts)
+{
+    Section account;
+    const char *name = NULL;
+    const char *kind = NULL;
+    double peak = NAN;
+    if (!section_inside(memory, item, &account) || !section_text(&account, "name", &name) ||
+        !section_text(&account, "kind", &kind) || !section_number(&account, "peak_bytes", &peak)) {
+        return false;
+    }
+    double planned = json_number_or(json_get(item, "planned_bytes"), 0);
+    double live = json_number_or(json_get(item, "live_bytes"), 0);
+    bool device = text_equal(kind, "device");
+    bool possible = isfinite(peak) && peak >= 0 && !(device && peak > measured) && live >= 0 &&
+                    planned >= 0 && (device || text_equal(kind, "pinned") || text_equal(kind, "host"));
+    if (!possible) {
+        finding_set(
+            memory->finding, OUTCOME_ERROR, (Figure){peak, measured, "bytes", accounts->count},
+            "account '%.60s' of kind '%.20s' peaks at %g bytes, %g live, %g planned, the device in all at "
+            "%.0f",
+            name, kind, peak, live, planned, measured);
+        return false;
+    }
+    if (!device) {
+        return true;
+    }
+    accounts->of_device++;
+    accounts->explained += peak;
+    accounts->planned += planned;
+    accounts->over += fmax(peak - planned, 0);
+    if (peak - planned > accounts->worst_peak - accounts->worst_planned) {
+        accounts->worst = name;
+        accounts->worst_peak = peak;
+        accounts->worst_planned = planned;
+    }
+    if (live - planned > accounts->kept_bytes) {
+        accounts->kept = name;
+        accounts->kept_bytes = live - planned;
+    }
+    return true;
+}
+
+static bool read_accounts(const Section *memory, double measured, Accounts *ret_accounts)
+{
+    const Json *items = NULL;
+    *ret_accounts = (Accounts){0};
+    if (!section_array(memory, "accounts", &items) || !section_distinct(memory, items, "name", "kind")) {
+        return false;
+    }
+    ret_accounts->count = (int64_t)json_count(items);
+    for (size_t i = 0; i < json_count(items); i++) {
+        if (!read_account(memory, json_at(items, i), measured, ret_accounts)) {
+            return false;
+        }
+    }
+    if (ret_accounts->of_device == 0) {
+        finding_set(memory->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "no account of device memory was kept");
+        return false;
+    }
+    return true;
+}
+
 // The peaks of the device accounts, the context and the unexplained rest must be able to make up the measured
 // peak.
-static bool reconciled(const Section *memory, const Config *policy, double budget, double measured)
+static bool reconciled(const Section *memory, const Config *policy, double budget, double measured,
+                       Accounts *ret_accounts)
 {
-    const Json *accounts = NULL;
+    const Json *items = NULL;
     double context = NAN;
     double unexplained = NAN;
-    if (!section_array(memory, "accounts", &accounts) || !section_number(memory, "context_bytes", &context) ||
+    if (!section_array(memory, "accounts", &items) || !section_number(memory, "context_bytes", &context) ||
         !section_number(memory, "unexplained_bytes", &unexplained)) {
         return false;
     }
     Figure rest = {fabs(unexplained), config_real(policy, "memory.unexplained") * budget, "bytes",
-                   (int64_t)json_count(accounts)};
+                   (int64_t)json_count(items)};
     if (!require_at_most(memory->finding, rest, "memory that no account explains")) {
         return false;
     }
@@ -74,37 +148,10 @@ static bool reconciled(const Section *memory, const Config *policy, double budge
         finding_set(memory->finding, OUTCOME_ERROR, NO_FIGURE, "'memory.context_bytes' is %g", context);
         return false;
     }
-    if (!section_distinct(memory, accounts, "name", "kind")) {
+    if (!read_accounts(memory, measured, ret_accounts)) {
         return false;
     }
-    size_t of_device = 0;
-    double explained = context + fabs(unexplained);
-    for (size_t i = 0; i < json_count(accounts); i++) {
-        Section account;
-        const char *name = NULL;
-        const char *kind = NULL;
-        double peak = NAN;
-        if (!section_inside(memory, json_at(accounts, i), &account) ||
-            !section_text(&account, "name", &name) ||
-            !section_text(&account, "kind", &kind) || !section_number(&account, "peak_bytes", &peak)) {
-            return false;
-        }
-        bool device = text_equal(kind, "device");
-        bool possible = isfinite(peak) && peak >= 0 && !(device && peak > measured) &&
-                        (device || text_equal(kind, "pinned") || text_equal(kind, "host"));
-        if (!possible) {
-            finding_set(memory->finding, OUTCOME_ERROR, (Figure){peak, measured, "bytes", rest.n},
-                        "account '%.60s' of kind '%.20s' peaks at %g bytes, the device in all at %.0f", name,
-                        kind, peak, measured);
-            return false;
-        }
-        of_device += device;
-        explained += device ? peak : 0;
-    }
-    if (of_device == 0) {
-        finding_set(memory->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "no account of device memory was kept");
-        return false;
-    }
+    double explained = ret_accounts->explained + context + fabs(unexplained);
     if (!(explained >= measured)) {
         finding_set(memory->finding, OUTCOME_ERROR, (Figure){measured, explained, "bytes", rest.n},
                     "the accounts explain at most %.0f bytes of the measured peak of %.0f", explained,
@@ -112,6 +159,39 @@ static bool reconciled(const Section *memory, const Config *policy, double budge
         return false;
     }
     return true;
+}
+
+// Bytes beyond their account's plan were not there when the plan was held against the budget: with them the
+// planned peak must still fit, and they may not be more than what nobody need explain.
+static bool as_planned(const Section *memory, const Config *policy, double budget, double planned,
+                       const Accounts *accounts)
+{
+    if (accounts->planned <= 0) {
+        return true;
+    }
+    double share = config_real(policy, "memory.unexplained") * budget;
+    bool fits = planned + accounts->over <= budget;
+    bool small = accounts->over <= share;
+    if (fits && small) {
+        return true;
+    }
+    Figure figure = {fits ? accounts->over : planned + accounts->over, fits ? share : budget, "bytes",
+                     accounts->of_device};
+    char took[32];
+    char sum[32];
+    char limit[32];
+    char where[64] = "that no plan names";
+    text_from_count(took, (int64_t)accounts->worst_peak);
+    text_from_count(sum, (int64_t)figure.value);
+    text_from_count(limit, (int64_t)figure.limit);
+    if (accounts->worst_planned > 0 &&
+        !text_print(where, sizeof where, "where %.0f were planned", accounts->worst_planned)) {
+        where[0] = '\0';
+    }
+    finding_set(memory->finding, OUTCOME_FAIL, figure,
+                "account '%.32s' took %s bytes %s: %s %s, may be at most %s", accounts->worst, took, where,
+                fits ? "bytes beyond their plan are" : "with the planned peak that is", sum, limit);
+    return false;
 }
 
 static bool never_stops(const double *bytes, size_t count)
@@ -131,15 +211,14 @@ static bool within_peak(const Section *memory, const double *bytes, size_t skipp
     for (size_t i = 0; i < count; i++) {
         if (!(bytes[i] <= measured && (bytes[i] > 0 || i < skipped))) {
             finding_set(memory->finding, OUTCOME_ERROR, (Figure){bytes[i], measured, "bytes", (int64_t)count},
-                        "%.0f bytes are live at reading %zu, the peak is %.0f", bytes[i], i,
-                        measured);
+                        "%.0f bytes are live at reading %zu, the peak is %.0f", bytes[i], i, measured);
             return false;
         }
     }
     return true;
 }
 
-static bool settles(const Section *memory, double budget, double measured)
+static bool settles(const Section *memory, double budget, double measured, const Accounts *accounts)
 {
     Section live;
     const double *bytes = NULL;
@@ -165,8 +244,10 @@ static bool settles(const Section *memory, double budget, double measured)
     if (leaks) {
         finding_set(memory->finding, OUTCOME_FAIL,
                     (Figure){growth, GROWTH_SHARE * budget, "bytes", (int64_t)count},
-                    "live memory grows by %.0f bytes over %zu steps, %.1f a step: something is kept", growth,
-                    count, trend.slope);
+                    "live memory grows by %.0f bytes over %zu steps, %.1f a step: %s%.32s%s", growth, count,
+                    trend.slope, accounts->kept == NULL ? "something is kept" : "account '",
+                    accounts->kept == NULL ? "" : accounts->kept,
+                    accounts->kept == NULL ? "" : "' keeps what no plan names");
     }
     return !leaks && section_index(&live) &&
            within_peak(memory, bytes - skipped, skipped, live.length, measured);
@@ -182,30 +263,73 @@ static bool rehearsed(const Section *memory, double budget)
         return false;
     }
     if (!ok) {
+        const char *why = json_text_or(json_get(memory->at, "refusal"), "");
         finding_set(memory->finding, OUTCOME_FAIL, NO_FIGURE,
-                    "the rehearsal of one full cycle did not fit the budget of %.0f bytes", budget);
+                    "the rehearsal of one full cycle did not fit the budget of %.0f bytes%s%.150s", budget,
+                    why[0] == '\0' ? "" : ": ", why);
         return false;
     }
     return within_budget(&rehearsal, "peak_bytes", budget, "peak of the rehearsal", &peak);
+}
+
+// The plan's own refusal, which says what to change: such a night never rehearsed.
+static bool was_refused(const Section *memory, double budget, double *ret_planned)
+{
+    if (!section_number(memory, "planned_peak_bytes", ret_planned)) {
+        return true;
+    }
+    const char *why = json_text_or(json_get(memory->at, "refusal"), "");
+    if (why[0] != '\0' && !section_has(memory, "rehearsal")) {
+        finding_set(memory->finding, OUTCOME_FAIL, (Figure){*ret_planned, budget, "bytes", 1},
+                    "refused before training: %.200s", why);
+        return true;
+    }
+    return false;
+}
+
+// Validation rows are part of what was planned.
+static bool validation_planned(const Section *memory, double planned)
+{
+    double bytes = 0;
+    if (!section_has(memory, "validation_bytes")) {
+        return true;
+    }
+    if (!section_amount(memory, "validation_bytes", &bytes)) {
+        return false;
+    }
+    if (!(bytes <= planned)) {
+        finding_set(memory->finding, OUTCOME_ERROR, (Figure){bytes, planned, "bytes", 1},
+                    "validation takes %.0f bytes of a planned peak of %.0f", bytes, planned);
+        return false;
+    }
+    return true;
 }
 
 void check_memory(const Json *evidence, const Config *policy, Finding *ret)
 {
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
     Section memory;
+    Accounts accounts;
     double budget = NAN;
     double planned = NAN;
     double measured = NAN;
-    if (section_open(evidence, "memory", judge, ret, &memory) && read_budget(&memory, policy, &budget) &&
-        within_budget(&memory, "planned_peak_bytes", budget, "planned peak", &planned) &&
-        (!section_has(&memory, "rehearsal") ||
-         rehearsed(&memory, budget)) &&   // a failed one ended the night
-        within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) &&
-        rehearsed(&memory, budget) && reconciled(&memory, policy, budget, measured) &&
-        settles(&memory, budget, measured)) {
-        finding_set(
-            ret, OUTCOME_PASS, (Figure){fmax(planned, measured), budget, "bytes", 1},
-            "peak is %.4g GB measured, %.4g GB planned, of a budget of %.4g GB; live memory does not grow",
-            measured / 1e9, planned / 1e9, budget / 1e9);
+    if (!section_open(evidence, "memory", judge, ret, &memory) || !read_budget(&memory, policy, &budget) ||
+        was_refused(&memory, budget, &planned) ||
+        !within_budget(&memory, "planned_peak_bytes", budget, "planned peak", &planned) ||
+        !validation_planned(&memory, planned) ||
+        (section_has(&memory, "rehearsal") &&
+         !rehearsed(&memory, budget)) ||   // a failed one ended the night
+        !within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) ||
+        !rehearsed(&memory, budget) || !reconciled(&memory, policy, budget, measured, &accounts) ||
+        !settles(&memory, budget, measured, &accounts) ||
+        !as_planned(&memory, policy, budget, planned, &accounts)) {
+        return;
     }
+    finding_set(ret, OUTCOME_PASS, (Figure){fmax(planned, measured), budget, "bytes", 1},
+                "peak is %.4g GB measured, %.4g GB planned, of a budget of %.4g GB; live memory does not "
+                "grow%s%.32s%s",
+                measured / 1e9, planned / 1e9, budget / 1e9,
+                accounts.over > 0 && accounts.planned > 0 ? "; beyond its plan: account '" : "",
+                accounts.over > 0 && accounts.planned > 0 ? accounts.worst : "",
+                accounts.over > 0 && accounts.planned > 0 ? "'" : "");
 }

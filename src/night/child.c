@@ -167,7 +167,7 @@ static void note_process(Child *child)
              ledger_to_json(night->ledger));   // with evaluation and the later rungs of parity
     if (json_get(memory, "measured_peak_bytes") != NULL)
         json_put_integer(memory, "measured_peak_bytes", ledger_peak(night->ledger, LEDGER_DEVICE) + context);
-    int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - accounted;
+    int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - context - accounted;
     json_put_integer(memory, "process_peak_bytes", peak);
     json_put_integer(memory, "process_context_bytes", child->context_bytes);
     json_put_integer(memory, "context_bytes", context);

@@ -187,7 +187,8 @@ static void note_memory(Night *night)
 static void plan_accounts(Night *night)
 {
     const MemoryPlan *plan = &night->plan.memory;
-    ledger_set_budget(night->ledger, LEDGER_DEVICE, plan->budget_bytes);
+    int64_t left = plan->budget_bytes - night->device.context_bytes;   // the ledger does not see the context
+    ledger_set_budget(night->ledger, LEDGER_DEVICE, left > 0 ? left : 1);
     for (size_t i = 0; i < plan->account_count; i++) {
         const char *account = plan->accounts[i].ledger;
         if (account != NULL)   // several lines of the plan may be charged to one account
