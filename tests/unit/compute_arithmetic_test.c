@@ -108,11 +108,14 @@ static int64_t forward_outside(Device *on, const Layer *l, FedgateType y_type, b
 
 START_TEST(a_dense_layer_agrees_with_float64)
 {
-    const int64_t *shape = shapes[_i / TYPES];
-    Layer l = layer_of(types[_i % TYPES], shape[0], shape[1], shape[2]);
-    ck_assert_int_eq(forward_outside(device, &l, l.type, true), 0);
-    ck_assert_int_eq(forward_outside(device, &l, FEDGATE_FP32, false), 0);
-    layer_free(&l);
+    for (size_t t = 0; t < TYPES; t++) {
+        Layer l = layer_of(types[t], shapes[_i][0], shapes[_i][1], shapes[_i][2]);
+        int64_t outside = forward_outside(device, &l, l.type, true),
+                of_logits = forward_outside(device, &l, FEDGATE_FP32, false);
+        ck_assert_msg(outside == 0 && of_logits == 0, "%s: %lld elements and %lld logits outside",
+                      device_type_name(l.type), (long long)outside, (long long)of_logits);
+        layer_free(&l);
+    }
 }
 END_TEST
 
@@ -194,10 +197,13 @@ static int64_t backward_outside(Device *on, const Layer *l)
 
 START_TEST(the_gradients_of_a_layer_agree_with_float64)
 {
-    const int64_t *shape = shapes[_i / TYPES];
-    Layer l = layer_of(types[_i % TYPES], shape[0], shape[1], shape[2]);
-    ck_assert_int_eq(backward_outside(device, &l), 0);
-    layer_free(&l);
+    for (size_t t = 0; t < TYPES; t++) {
+        Layer l = layer_of(types[t], shapes[_i][0], shapes[_i][1], shapes[_i][2]);
+        int64_t outside = backward_outside(device, &l);
+        ck_assert_msg(outside == 0, "%s: %lld elements outside", device_type_name(l.type),
+                      (long long)outside);
+        layer_free(&l);
+    }
 }
 END_TEST
 
@@ -397,8 +403,8 @@ static Suite *suite(void)
     TCase *t = tcase_create("layers");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, a_dense_layer_agrees_with_float64, 0, SHAPES * TYPES);
-    tcase_add_loop_test(t, the_gradients_of_a_layer_agree_with_float64, 0, SHAPES * TYPES);
+    tcase_add_loop_test(t, a_dense_layer_agrees_with_float64, 0, SHAPES);
+    tcase_add_loop_test(t, the_gradients_of_a_layer_agree_with_float64, 0, SHAPES);
     tcase_add_loop_test(t, an_unwanted_gradient_of_the_input_is_left_out, 0, TYPES);
     tcase_add_loop_test(t, any_number_of_threads_gives_the_same_bits, 0,
                         (int)(sizeof wide / sizeof wide[0]) * TYPES);
