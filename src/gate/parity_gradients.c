@@ -10,7 +10,7 @@
 // What all tensors of one checkpoint say together.
 typedef struct Checkpoint {
     const char *at;
-    double *reference_errors;   // of the tensors compared
+    double *errors, *reference_errors;   // of the tensors compared
     size_t compared;
     double largest_error;
     double furthest;   // largest |error / reference_error - 1|
@@ -24,7 +24,7 @@ typedef struct Tensor {
 static bool impossible(const Section *list, const Tensor *t)
 {
     double sine = sqrt(fmax(0, 1 - t->cosine * t->cosine));
-    double least = t->cosine > 0 ? sine : 1;   // no vector at this angle is nearer
+    double least = t->cosine > 0 || isnan(t->cosine) ? sine : 1;   // no vector at this angle is nearer
     bool wrong = fabs(t->cosine) > 1 + 1e-9 ||
                  t->error < least * (1 - 1e-6) - 1e-6;   // a sine keeps half of the digits
     if (wrong) {
@@ -59,6 +59,7 @@ static void see_tensor(Ladder *ladder, const Tensor *t, Checkpoint *checkpoint)
     bar_see(ladder, BAR_COSINE, 1 - t->cosine, bar_limit(ladder, BAR_COSINE), t->name, checkpoint->at);
     bar_see(ladder, BAR_GRADIENT_REFERENCE, t->reference, bar_limit(ladder, BAR_GRADIENT_REFERENCE), t->name,
             checkpoint->at);
+    checkpoint->errors[checkpoint->compared] = t->error;
     checkpoint->reference_errors[checkpoint->compared++] = t->reference;
     checkpoint->largest_error = fmax(checkpoint->largest_error, t->error);
     checkpoint->furthest = fmax(checkpoint->furthest, fabs(t->error / t->reference - 1));
@@ -75,6 +76,8 @@ static void judge_checkpoint(Ladder *ladder, const Section *list, const Checkpoi
     double median = stats_quantile(c->reference_errors, c->compared, 0.5);
     bar_see(ladder, BAR_GRADIENT_REFERENCE_MEDIAN, median, bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN),
             "", c->at);
+    bar_see(ladder, BAR_GRADIENT_MEDIAN, stats_quantile(c->errors, c->compared, 0.5),
+            bar_limit(ladder, BAR_GRADIENT_MEDIAN), "", c->at);
     bool coarse = !(median <= bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN));
     const double same = 0.01;   // an FP32 arm and float64 are the same seen from half precision
     if (c->largest_error == 0) {
@@ -107,11 +110,12 @@ static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *
         !section_distinct(&gradient, tensors, "name", NULL)) {
         return false;
     }
-    Checkpoint checkpoint = {*ret_at, section_scratch(list, json_count(tensors)), 0, 0, 0};
-    if (checkpoint.reference_errors == NULL) {
+    size_t count = json_count(tensors);
+    Checkpoint checkpoint = {*ret_at, section_scratch(list, count), section_scratch(list, count), 0, 0, 0};
+    if (checkpoint.errors == NULL || checkpoint.reference_errors == NULL) {
         return false;
     }
-    for (size_t i = 0; i < json_count(tensors); i++) {
+    for (size_t i = 0; i < count; i++) {
         Tensor tensor;
         if (!read_tensor(list, json_at(tensors, i), &tensor)) {
             return false;

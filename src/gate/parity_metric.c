@@ -9,6 +9,7 @@
 static const double ALPHA = 0.05;
 static const double MARGIN_ABSOLUTE = 0.005;
 static const double MARGIN_RELATIVE = 0.02;
+static const double COARSE = 600;   // steps of 1/170 of the margin, below which equal pairs are no chance
 
 typedef struct Pairs {
     size_t count;
@@ -116,29 +117,25 @@ static bool constant(const double *x, size_t n)
     return true;
 }
 
-// Pairs that cannot answer, whatever the margin.
-static bool nothing_varies(Ladder *ladder, const Section *list, const MetricInfo *metric, const Pairs *pairs)
+// Pairs that cannot answer, whatever the margin. A metric that moves in coarse steps may honestly be the same
+// in all pairs: its floor answers then, and the other rungs tell whether two arms were compared.
+static bool nothing_varies(Ladder *ladder, const Section *list, const MetricInfo *metric, const Pairs *pairs,
+                           bool coarse)
 {
-    bool identical = true;
-    for (size_t i = 0; i < pairs->count; i++) {
-        identical = identical && pairs->difference[i] == 0;
-    }
-    const char *cause = identical ? "is the same in both arms in every pair: nothing was compared"
-                        : constant(pairs->reference, pairs->count) || constant(pairs->candidate, pairs->count)
-                            ? "has zero variance: it is the same for every seed"
-                        : constant(pairs->difference, pairs->count)
-                            ? "has zero variance: it differs by the same in every pair"
-                            : NULL;
-    if (pairs->count < 2) {
-        return false;   // one pair cannot vary: too few, not bad
-    }
-    if (cause != NULL) {
+    bool flat = constant(pairs->reference, pairs->count) || constant(pairs->candidate, pairs->count);
+    bool same = constant(pairs->difference, pairs->count);
+    bool void_of_test = pairs->count >= 2 && (flat || (same && !(coarse && pairs->difference[0] == 0)));
+    if (void_of_test) {
         finding_set(list->finding, OUTCOME_FAIL,
-                    (Figure){pairs->difference[0], NAN, "", (int64_t)pairs->count}, "%s %s (%zu pairs)",
-                    metric->name, cause, pairs->count);
+                    (Figure){pairs->difference[0], NAN, "", (int64_t)pairs->count},
+                    flat ? "%s has zero variance: it is the same for every seed (%zu pairs)"
+                    : pairs->difference[0] == 0
+                        ? "%s is the same in both arms in every pair: nothing was compared (%zu pairs)"
+                        : "%s has zero variance: it differs by the same in every pair (%zu pairs)",
+                    metric->name, pairs->count);
         ladder->named[RUNG_METRIC] = true;
     }
-    return cause != NULL;
+    return void_of_test;
 }
 
 static bool enough(const Ladder *ladder, const Section *list, const Json *array)
@@ -172,8 +169,9 @@ static void answer(Ladder *ladder, const Section *list, const MetricInfo *metric
     double bound = fmax(fabs(test->lower), fabs(test->upper));
     Figure figure = {bound, test->margin, metric->relative_margin ? "relative" : metric->name,
                      (int64_t)test->pairs};
-    bar_see(ladder, BAR_METRIC, bound, test->margin, metric->name, "");
+    bool coarse = test->answer == EQUIVALENCE_VOID && test->mean == 0 && bound < test->margin;
     Reading *reading = &ladder->readings[BAR_METRIC];
+    bar_see(ladder, BAR_METRIC, bound, test->margin, metric->name, "");
     reading->n = figure.n;
     if (test->answer == EQUIVALENCE_UNDECIDED) {
         reading->outcome = OUTCOME_INCONCLUSIVE;
@@ -185,7 +183,7 @@ static void answer(Ladder *ladder, const Section *list, const MetricInfo *metric
         finding_set(list->finding, OUTCOME_FAIL, figure,
                     "%s differs by %.3g +- %.3g in %zu pairs, outside the margin of %.3g", metric->name,
                     test->mean, test->half_width, test->pairs, test->margin);
-    } else if (test->answer == EQUIVALENCE_VOID) {
+    } else if (test->answer == EQUIVALENCE_VOID && !coarse) {
         reading->outcome = OUTCOME_ERROR;
         finding_set(list->finding, OUTCOME_ERROR, figure,
                     "no number of pairs can show that %s is the same within %.3g", metric->name,
@@ -227,8 +225,12 @@ void rung_metric(Ladder *ladder, const Section *parity)
     if (!ladder_metric(parity, &section, &name) || !section_count(&section, "looks", &looks) ||
         !ladder_list(&section, "pairs", "parity.metric.pairs", &array, &list) ||
         !read_pairs(&list, array, &stats_metrics[name], &pairs) ||
-        nothing_varies(ladder, &list, &stats_metrics[name], &pairs) || !enough(ladder, &list, array) ||
         !read_floor(&section, &stats_metrics[name], &pairs, &floor)) {
+        return;
+    }
+    double margin = margin_of(ladder, &stats_metrics[name]);
+    if (nothing_varies(ladder, &list, &stats_metrics[name], &pairs, floor >= margin / COARSE) ||
+        !enough(ladder, &list, array)) {
         return;
     }
     if (looks < 1) {
@@ -236,7 +238,6 @@ void rung_metric(Ladder *ladder, const Section *parity)
                     "'parity.metric.looks' is %lld: this night looks too", (long long)looks);
         return;
     }
-    double margin = margin_of(ladder, &stats_metrics[name]);
     EquivalenceTest test;
     stats_equivalence(pairs.difference, pairs.count, margin, stats_alpha_of_look(ALPHA, looks), floor, &test);
     if (see_trained(ladder, &section, &stats_metrics[name], margin)) {

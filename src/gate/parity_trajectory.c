@@ -45,7 +45,7 @@ static bool read_series(const Section *list, const Json *item, size_t *blocks, S
 typedef struct Course {
     Series *series;
     size_t count, blocks, candidates;
-    double largest_null, largest_candidate;
+    bool nulls_differ, candidates_differ;   // from the run they are compared with
 } Course;
 
 static bool read_course(const Section *list, const Json *pairs, Course *ret)
@@ -97,17 +97,35 @@ static bool nulls_sound(const Section *list, Course *course)
                             (long long)course->series[i].seed);
                 return false;
             }
-            double *largest =
-                course->series[i].candidate ? &course->largest_candidate : &course->largest_null;
-            *largest = size <= *largest ? *largest : size;
+            bool *differ = course->series[i].candidate ? &course->candidates_differ : &course->nulls_differ;
+            *differ = *differ || size != 0;
         }
     }
-    if (course->largest_null == 0) {
+    if (!course->nulls_differ) {
         finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
                     "FP32 runs of other seeds have the same losses: the band is empty");
         return false;
     }
     return true;
+}
+
+static void see_block(Ladder *ladder, const Course *course, size_t b)
+{
+    double band = band_at(course, b);
+    double sum = 0;
+    char at[64];
+    snprintf(at, sizeof at, "in block %zu of %zu", b + 1, course->blocks);
+    for (size_t i = 0; i < course->count; i++) {
+        if (course->series[i].candidate) {
+            char name[32];
+            snprintf(name, sizeof name, "seed %lld", (long long)course->series[i].seed);
+            bar_see(ladder, BAR_TRAJECTORY, fabs(course->series[i].log_ratio[b]), band, name, at);
+            sum += course->series[i].log_ratio[b];
+        }
+    }
+    double mean = sum / (double)course->candidates;
+    bar_see(ladder, BAR_TRAJECTORY_MEAN, fabs(mean),
+            fmax(BAND_LEAST, band / sqrt((double)course->candidates)), "", at);
 }
 
 void rung_trajectory(Ladder *ladder, const Section *parity)
@@ -125,18 +143,9 @@ void rung_trajectory(Ladder *ladder, const Section *parity)
         return;
     }
     for (size_t b = 0; b < course.blocks; b++) {
-        double band = band_at(&course, b);
-        for (size_t i = 0; i < course.count; i++) {
-            if (course.series[i].candidate) {
-                char name[32];
-                char at[64];
-                snprintf(name, sizeof name, "seed %lld", (long long)course.series[i].seed);
-                snprintf(at, sizeof at, "in block %zu of %zu", b + 1, course.blocks);
-                bar_see(ladder, BAR_TRAJECTORY, fabs(course.series[i].log_ratio[b]), band, name, at);
-            }
-        }
+        see_block(ladder, &course, b);
     }
-    if (course.largest_candidate == 0) {
+    if (!course.candidates_differ) {
         bar_name_cause(
             ladder, BAR_TRAJECTORY,
             "both arms have the same losses to the last bit in all %zu blocks: nothing was compared",

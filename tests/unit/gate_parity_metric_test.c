@@ -1,0 +1,289 @@
+// gate_parity_metric_test - rungs 5 and 6 of the ladder: trajectory, metric of paired seeds, slices.
+#include "gate_parity_fixture.h"
+
+// clang-format off: one row a line
+#define PAIRS_OF(all) {"parity.metric.pairs", "[" all "]"}
+#define NULLS SERIES("seed", "1", "0.02,0.02") "," SERIES("seed", "2", "-0.02,-0.02")
+
+static const ParityRow trajectory_rows[] = {
+    {"absent", BOTH, {{"parity.trajectory", NULL}}, ABSENT, "trajectory: 'parity.trajectory' was not measured", {0}},
+    {"of another type", BOTH, {{"parity.trajectory", "[]"}}, ERR, "not an object", {0}},
+    {"steps unsaid", BOTH, {{"parity.trajectory.steps", NULL}}, ABSENT, "steps", {0}},
+    {"block unsaid", BOTH, {{"parity.trajectory.block", NULL}}, ABSENT, "block", {0}},
+    {"no pairs array", BOTH, {{"parity.trajectory.pairs", NULL}}, ABSENT, "pairs", {0}},
+    {"no pairs", BOTH, {{"parity.trajectory.pairs", "[]"}}, ABSENT, "'parity.trajectory.pairs' is empty", {0}},
+    {"a pair of another type", BOTH, {{"parity.trajectory.pairs", "[1]"}}, ERR, "not an object", {0}},
+    {"kind unsaid", BOTH, {{"parity.trajectory.pairs.0.kind", NULL}}, ABSENT, "kind", {0}},
+    {"seed unsaid", BOTH, {{"parity.trajectory.pairs.0.seed", NULL}}, ABSENT, "seed", {0}},
+    {"no ratios", BOTH, {{"parity.trajectory.pairs.0.log_ratio", NULL}}, ABSENT, "log_ratio", {0}},
+    {"another kind", BOTH, {{"parity.trajectory.pairs.0.kind", "\"fp8\""}}, ERR, "a series is of kind 'fp8'", {0}},
+    {"empty ratios", BOTH, {{"parity.trajectory.pairs", "[" SERIES("ulp", "1", "") "]"}}, ERR, "of kind 'ulp' has no block", {0}},
+    {"ratios of other lengths", BOTH, {{"parity.trajectory.pairs.1.log_ratio", "[0.1]"}}, ERR, "as long as", {0}},
+    {"ratios of another type", BOTH, {{"parity.trajectory.pairs.1.log_ratio", "[null,1,1,1]"}}, ERR, "not an array of numbers", {0}},
+    {"no half precision run", BOTH, {{"parity.trajectory.pairs", "[" NULLS "]"}}, ABSENT, "0 half precision runs and 2 FP32 runs", {0}},
+    {"no FP32 run", BOTH, {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.001,0.001") "]"}}, ABSENT,
+     "1 half precision runs and 0 FP32 runs span no band", {0}},
+    {"one FP32 run", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.001,0.001") "," SERIES("ulp", "1", "0.1,0.1") "]"}}, ABSENT,
+     "1 FP32 runs span no band: at least 1 and 2", {0}},
+    {"two FP32 runs", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.001,0.001") "," NULLS "]"}}, PASS, "gives", {0}},
+    {"a loss that is not a number", BOTH, {{"parity.trajectory.pairs.1.log_ratio", "[0,0,\"nan\",0]"}}, FAILS,
+     "trajectory: log ratio of the loss 'seed 2' in block 3 of 4 is nan", {0}},
+    {"an infinite loss", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0,\"inf\"]"}}, FAILS, "'seed 1' in block 4 of 4 is inf", {0}},
+    {"FP32 that does not train", BOTH, {{"parity.trajectory.pairs.4.log_ratio", "[0,\"nan\",0,0]"}}, ERR,
+     "FP32 itself does not train: log ratio nan in block 1 of seed 1", {0}},
+    {"an infinite FP32 loss", BOTH, {{"parity.trajectory.pairs.2.log_ratio", "[0,\"inf\",0,0]"}}, ERR, "FP32 itself does not train", {0}},
+    {"FP32 runs that do not differ", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.001,0.001") "," SERIES("ulp", "1", "0,0") ","
+       SERIES("seed", "1", "0,0") "]"}}, ERR, "the band is empty", {0}},
+    {"identical arms", BOTH,
+     {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0,0]"}, {"parity.trajectory.pairs.1.log_ratio", "[0,0,0,0]"}}, FAILS,
+     "both arms have the same losses to the last bit in all 4 blocks: nothing was compared", {0}},
+    {"outside the band", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0,0.0051]"}}, FAILS,
+     "'seed 1' in block 4 of 4 is 0.0051, may be at most 0.004", {0}},
+    {"below the band", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0,-0.0051]"}}, FAILS, "is 0.0051", {0}},
+    {"inside a neighbour's band after", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0.019,0,0]"}}, PASS, "gives", {0}},
+    {"inside a neighbour's band before", BOTH,
+     {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0,0.0039]"}, {"parity.trajectory.pairs.1.log_ratio", "[0,0,0,0]"}}, PASS, "gives", {0}},
+    {"two blocks away", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0.01,0]"}}, FAILS, "block 3 of 4 is 0.01, may be at most 0.006", {0}},
+    {"never wider than 0.1", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.11,0.01") "," SERIES("seed", "1", "0.5,0.5") ","
+       SERIES("seed", "2", "-0.5,-0.5") "]"}}, FAILS, "in block 1 of 2 is 0.11, may be at most 0.1", {0}},
+    {"never narrower than 0.0025", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.0024,0.0001") "," SERIES("ulp", "1", "1e-8,1e-8") ","
+       SERIES("ulp", "2", "1e-8,1e-8") "]"}}, PASS, "gives", {0}},
+    {"beyond the narrowest", BOTH,
+     {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.0026,0.0001") "," SERIES("ulp", "1", "1e-8,1e-8") ","
+       SERIES("ulp", "2", "1e-8,1e-8") "]"}}, FAILS, "is 0.0026, may be at most 0.0025", {0}},
+    {"a bias in all pairs", BOTH,
+     {{"parity.trajectory.pairs.0.log_ratio", "[0.015,0,0,0]"}, {"parity.trajectory.pairs.1.log_ratio", "[0.014,0,0,0]"}}, FAILS,
+     "mean over pairs in block 1 of 4 is 0.0145, may be at most 0.014142", {0}},
+    {"a bias below", BOTH,
+     {{"parity.trajectory.pairs.0.log_ratio", "[-0.015,0,0,0]"}, {"parity.trajectory.pairs.1.log_ratio", "[-0.014,0,0,0]"}}, FAILS,
+     "mean over pairs in block 1 of 4 is 0.0145", {0}},
+    {"chance in both directions", BOTH,
+     {{"parity.trajectory.pairs.0.log_ratio", "[0.019,0,0,0]"}, {"parity.trajectory.pairs.1.log_ratio", "[-0.019,0,0,0]"}}, PASS, "gives", {0}},
+};
+
+static const ParityRow metric_rows[] = {
+    {"absent", BOTH, {{"parity.metric", NULL}, {"parity.slices", NULL}}, ABSENT, "metric: 'parity.metric' was not measured", {0}},
+    {"of another type", BOTH, {{"parity.metric", "1"}}, ERR, "not an object", {0}},
+    {"no name", BOTH, {{"parity.metric.name", NULL}}, ABSENT, "parity.metric.name", {0}},
+    {"an unknown name", BOTH, {{"parity.metric.name", "\"f1\""}}, ERR, "'parity.metric' is no metric: 'f1'", {0}},
+    {"relative unsaid", BOTH, {{"parity.metric.relative", NULL}}, ABSENT, "relative", {0}},
+    {"a margin of the other kind", BOTH, {{"parity.metric.relative", "true"}}, ERR, "'auc', relative margin", {0}},
+    {"direction unsaid", BOTH, {{"parity.metric.higher_is_better", NULL}}, ABSENT, "higher_is_better", {0}},
+    {"the other direction", BOTH, {{"parity.metric.higher_is_better", "false"}}, ERR, "lower is better", {0}},
+    {"looks unsaid", BOTH, {{"parity.metric.looks", NULL}}, ABSENT, "looks", {0}},
+    {"no look", BOTH, {{"parity.metric.looks", "0"}}, ERR, "'parity.metric.looks' is 0: this night looks too", {0}},
+    {"a negative look", BOTH, {{"parity.metric.looks", "-1"}}, ERR, "'parity.metric.looks' is -1", {0}},
+    {"step unsaid", BOTH, {{"parity.metric.quantum", NULL}}, ABSENT, "quantum", {0}},
+    {"a negative step", BOTH, {{"parity.metric.quantum", "-1"}}, ERR, "quantum' is -1", {0}},
+    {"a step that is not a number", BOTH, {{"parity.metric.quantum", "\"nan\""}}, ERR, "quantum' is nan", {0}},
+    {"no pairs array", BOTH, {{"parity.metric.pairs", NULL}, {"parity.slices", NULL}}, ABSENT, "pairs", {0}},
+    {"no pairs", BOTH, {{"parity.metric.pairs", "[]"}, {"parity.slices", NULL}}, ABSENT, "'parity.metric.pairs' is empty", {0}},
+    {"a pair of another type", BOTH, {{"parity.metric.pairs", "[1]"}}, ERR, "not an object", {0}},
+    {"seed unsaid", BOTH, {{"parity.metric.pairs.0.seed", NULL}}, ABSENT, "seed", {0}},
+    {"run unsaid", BOTH, {{"parity.metric.pairs.0.run", NULL}, {"parity.slices", NULL}}, ABSENT, "run", {0}},
+    {"reference unsaid", BOTH, {{"parity.metric.pairs.0.reference", NULL}}, ABSENT, "reference", {0}},
+    {"candidate unsaid", BOTH, {{"parity.metric.pairs.0.candidate", NULL}}, ABSENT, "candidate", {0}},
+    {"one pair", BOTH, {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.9101")), {"parity.slices", NULL}}, ABSENT,
+     "1 of the 8 declared pairs were run this night", {0}},
+    {"a pair left out", BOTH, {{"parity.metric.pairs.0.run", "\"yesterday\""}, {"parity.slices", NULL}}, ABSENT,
+     "7 of the 8 declared pairs", {0}},
+    {"more pairs declared", BOTH, {{0}}, ABSENT, "metric: 8 of the 9 declared pairs", {"parity.pairs=9"}},
+    {"fewer pairs declared", BOTH, {{0}}, PASS, "(8 pairs)", {"parity.pairs=7"}},
+    {"evidence without run", BOTH, {{"run", NULL}, {"parity.slices", NULL}}, ABSENT, "0 of the 8 declared pairs", {0}},
+    {"pairs of earlier nights count", BOTH,
+     {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," GOOD_PAIRS), {"parity.metric.looks", "2"}}, PASS,
+     "(9 pairs)", {0}},
+    {"a seed twice", BOTH, {{"parity.metric.pairs.1.seed", "1"}}, ERR, "seed 1 stands in two pairs", {0}},
+    {"a metric that is not a number", BOTH, {{"parity.metric.pairs.2.candidate", "\"nan\""}}, FAILS,
+     "metric: auc of seed 3 is nan in half precision and 0.908 in FP32", {0}},
+    {"a reference that is not a number", BOTH, {{"parity.metric.pairs.2.reference", "\"nan\""}}, FAILS, "and nan in FP32", {0}},
+    {"an infinite metric", BOTH, {{"parity.metric.pairs.2.candidate", "\"inf\""}}, FAILS, "auc of seed 3 is inf", {0}},
+    {"identical arms", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.91") "," METRIC_PAIR("2", "0.92", "0.92") "," METRIC_PAIR("3", "0.90", "0.90"))}, FAILS,
+     "metric: auc is the same in both arms in every pair: nothing was compared (3 pairs)", {0}},
+    {"zero variance", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.75", "0.75") "," METRIC_PAIR("2", "0.75", "0.75"))}, FAILS,
+     "auc has zero variance: it is the same for every seed (2 pairs)", {0}},
+    {"zero variance of one arm", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.75", "0.7501") "," METRIC_PAIR("2", "0.7503", "0.7501"))}, FAILS, "the same for every seed", {0}},
+    {"zero variance of the difference", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.75", "0.875") "," METRIC_PAIR("2", "0.5", "0.625") "," METRIC_PAIR("3", "0.25", "0.375"))}, FAILS,
+     "auc has zero variance: it differs by the same in every pair (3 pairs)", {0}},
+    {"a coarse metric may be the same", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.91") "," METRIC_PAIR("2", "0.92", "0.92") "," METRIC_PAIR("3", "0.90", "0.90") ","
+       METRIC_PAIR("4", "0.95", "0.95") "," METRIC_PAIR("5", "0.96", "0.96")), {"parity.metric.quantum", "0.0003"},
+      {"parity.slices", NULL}}, PASS, "(5 pairs)", {"parity.pairs=5"}},
+    {"a metric too coarse for its margin", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.91") "," METRIC_PAIR("2", "0.92", "0.92") "," METRIC_PAIR("3", "0.90", "0.90")),
+      {"parity.metric.quantum", "0.05"}, {"parity.slices", NULL}}, ERR,
+     "no number of pairs can show that auc is the same within 0.005", {"parity.pairs=3"}},
+    {"the same difference in a coarse metric", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.75", "0.875") "," METRIC_PAIR("2", "0.5", "0.625")), {"parity.metric.quantum", "0.0003"}}, FAILS,
+     "it differs by the same", {0}},
+    {"worse beyond the margin", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.90") "," METRIC_PAIR("2", "0.92", "0.909") "," METRIC_PAIR("3", "0.90", "0.8905") ","
+       METRIC_PAIR("4", "0.915", "0.9049")), {"parity.slices", NULL}}, FAILS,
+     "metric: auc differs by -0.0102 +- 0.00", {"parity.pairs=4"}},
+    {"better beyond the margin is another model too", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.90", "0.91") "," METRIC_PAIR("2", "0.909", "0.92") "," METRIC_PAIR("3", "0.8905", "0.90") ","
+       METRIC_PAIR("4", "0.9049", "0.915")), {"parity.slices", NULL}}, FAILS, "outside the margin of 0.005", {"parity.pairs=4"}},
+    {"too few pairs to tell", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.915") "," METRIC_PAIR("2", "0.92", "0.915") "," METRIC_PAIR("3", "0.90", "0.903")),
+      {"parity.slices", NULL}}, UNSURE,
+     "metric: auc differs by 0.001 +- 0.0", {"parity.pairs=3"}},
+    {"it says how many are needed", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.915") "," METRIC_PAIR("2", "0.92", "0.915") "," METRIC_PAIR("3", "0.90", "0.903")),
+      {"parity.slices", NULL}}, UNSURE, "not surely within 0.005: about 14 pairs are needed", {"parity.pairs=3"}},
+    {"a narrower margin", BOTH, {{0}}, UNSURE, "not surely within 0.0002", {"parity.margin=0.0002"}},
+    {"a wider margin", BOTH,
+     {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.90") "," METRIC_PAIR("2", "0.92", "0.909") "," METRIC_PAIR("3", "0.90", "0.8905") ","
+       METRIC_PAIR("4", "0.915", "0.9049")), {"parity.slices", NULL}}, PASS, "margin 0.05 (4 pairs)", {"parity.pairs=4", "parity.margin=0.05"}},
+    {"a margin of 0", BOTH, {{"parity.metric.trained.candidate", "0.915"}}, ERR, "no number of pairs can show that auc is the same within 0", {"parity.margin=0"}},
+    {"many looks", BOTH, {{"parity.metric.looks", "1000000"}}, UNSURE, "not surely within 0.005", {0}},
+    {"the candidate scored", BOTH, {{"parity.metric.trained", NULL}}, ABSENT, "'parity.metric.trained' was not measured", {0}},
+    {"of another type", BOTH, {{"parity.metric.trained", "[]"}}, ERR, "not an object", {0}},
+    {"half of it", BOTH, {{"parity.metric.trained.reference", NULL}}, ABSENT, "parity.metric.trained.reference", {0}},
+    {"the other half", BOTH, {{"parity.metric.trained.candidate", NULL}}, ABSENT, "parity.metric.trained.candidate", {0}},
+    {"a candidate that is another model in FP32", BOTH, {{"parity.metric.trained.candidate", "0.9"}}, FAILS,
+     "difference of the candidate scored in both arithmetics 'auc' is 0.015, may be at most 0.005", {0}},
+    {"or better", BOTH, {{"parity.metric.trained.candidate", "0.93"}}, FAILS, "is 0.015", {0}},
+    {"not a number", BOTH, {{"parity.metric.trained.candidate", "\"nan\""}}, FAILS, "both arithmetics 'auc' is nan", {0}},
+    {"a fail of the candidate goes before what is undecided", BOTH,
+     {{"parity.metric.trained.candidate", "0.9"}}, FAILS, "scored in both arithmetics", {"parity.margin=0.0002"}},
+};
+
+#define LOSS {"parity.metric.name", "\"rmse\""}, {"parity.metric.relative", "true"}, {"parity.metric.higher_is_better", "false"}
+static const ParityRow loss_rows[] = {
+    {"a loss has a relative margin", BOTH,
+     {LOSS, PAIRS_OF(METRIC_PAIR("1", "58846", "58697") "," METRIC_PAIR("2", "58822", "59006") "," METRIC_PAIR("3", "58419", "58441")
+       "," METRIC_PAIR("4", "58789", "58669"))}, FAILS, "scored in both arithmetics 'rmse'", {"parity.pairs=4", "parity.margin=0.0001"}},
+    {"relative to the reference", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":100,\"candidate\":102.01}"}}, FAILS,
+     "'rmse' is 0.0201, may be at most 0.02", {0}},
+    {"within the relative margin", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":100,\"candidate\":101.9}"}}, PASS, "rmse within", {0}},
+    {"a reference of 0", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":0,\"candidate\":1}"}}, FAILS, "'rmse' is inf", {0}},
+    {"both 0", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":0,\"candidate\":0}"}}, PASS, "rmse within", {0}},
+};
+
+#define SLICES_OF(all) {"parity.slices", "[" all "]"}
+static const ParityRow slice_rows[] = {
+    {"declared, absent", BOTH, {{"parity.slices", NULL}}, ABSENT, "slices: 'parity.slices' was not measured", {"quality.slices=[job]"}},
+    {"declared, covered", BOTH, {{0}}, PASS, "gives", {"quality.slices=[job]"}},
+    {"declared, another column", BOTH, {{0}}, ABSENT, "no slice of column 'city' was compared", {"quality.slices=[city]"}},
+    {"undeclared, empty", BOTH, {{"parity.slices", "[]"}}, PASS, "gives", {0}},
+    {"undeclared, null", BOTH, {{"parity.slices", "null"}}, PASS, "gives", {0}},
+    {"of another type", BOTH, {{"parity.slices", "{}"}}, ERR, "not an array", {0}},
+    {"a slice of another type", BOTH, {{"parity.slices", "[1]"}}, ERR, "not an object", {0}},
+    {"a slice twice", BOTH, {{"parity.slices.1.value", "\"a\""}}, ERR, "twice", {0}},
+    {"no column", BOTH, {{"parity.slices.0.column", NULL}}, ABSENT, "parity.slices.column", {0}},
+    {"no value", BOTH, {{"parity.slices.0.value", NULL}}, ABSENT, "value", {0}},
+    {"no rows", BOTH, {{"parity.slices.0.rows", NULL}}, ABSENT, "rows", {0}},
+    {"negative positives", BOTH, {{"parity.slices.0.positives", "-1"}}, ERR, "positives' is -1", {0}},
+    {"more positives than rows", BOTH, {{"parity.slices.0.positives", "1501"}}, ERR, "slice job 'a' has 1501 positives in 1500 rows", {0}},
+    {"no reference", BOTH, {{"parity.slices.0.reference", NULL}}, ABSENT, "reference", {0}},
+    {"no candidate", BOTH, {{"parity.slices.0.candidate", NULL}}, ABSENT, "candidate", {0}},
+    {"a candidate of another length", BOTH, {{"parity.slices.0.candidate", "[0.9]"}}, ERR, "as long as", {0}},
+    {"no class counts: not a binary task", BOTH, {{"parity.slices.0.positives", NULL}}, PASS, "gives", {0}},
+    {"no class counts and no metric", BOTH,
+     {{"parity.slices.0.positives", NULL}, {"parity.slices.0.reference", NULL}}, ABSENT, "reference", {0}},
+    {"all positive without metric", BOTH,
+     {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":1000,\"positives\":1000}")}, PASS, "gives", {0}},
+    {"no rows in a slice", BOTH, {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":0}")}, PASS, "gives", {0}},
+    {"one class with a metric is judged", BOTH, {{"parity.slices.0.positives", "0"}}, PASS, "gives", {0}},
+    {"other pairs than this night's", BOTH, {{"parity.slices.0.reference", "[1,2]"}, {"parity.slices.0.candidate", "[1,2]"}}, ERR,
+     "slice job 'a' has 2 pairs, this night ran 8", {0}},
+    {"one pair", BOTH, {{"parity.slices.0.reference", "[1]"}, {"parity.slices.0.candidate", "[1]"}}, ERR, "has 1 pairs", {0}},
+    {"one pair in a night of one", BOTH,
+     {{"parity.slices.0.reference", "[1]"}, {"parity.slices.0.candidate", "[1]"}, PAIRS_OF(METRIC_PAIR("1", "0.91", "0.9101"))}, ERR,
+     "has 1 pairs, this night ran 1", {0}},
+    {"NaN in one slice only", BOTH,
+     {{"parity.slices.1.candidate", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}}, FAILS,
+     "slices: auc of slice job 'b' is nan in half precision and 0.88 in FP32", {0}},
+    {"NaN in one pair of one slice", BOTH, {{"parity.slices.0.candidate", "[0.9,0.9,0.9,\"nan\",0.9,0.9,0.9,0.9]"}}, FAILS,
+     "auc of slice job 'a' is nan", {0}},
+    {"NaN in the reference", BOTH, {{"parity.slices.0.reference", "[\"nan\",0.9,0.9,0.9,0.9,0.9,0.9,0.9]"}}, FAILS, "nan in FP32", {0}},
+    {"NaN in a small slice", BOTH, {{"parity.slices.2.candidate", "[0.7,0.8,0.7,\"inf\",0.7,0.8,0.7,0.8]"}}, FAILS,
+     "auc of slice job 'c' is inf", {0}},
+    {"NaN in both arms of a large slice", BOTH,
+     {{"parity.slices.1.candidate", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"},
+      {"parity.slices.1.reference", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}}, FAILS, "auc of slice job 'b' is nan", {0}},
+    {"undefined in both arms of a small slice", BOTH,
+     {{"parity.slices.2.candidate", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"},
+      {"parity.slices.2.reference", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}}, PASS, "gives", {0}},
+    {"a slice is harmed", BOTH, {{"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"}}, FAILS,
+     "slices: slice job 'a' is harmed by 0.0323 in 8 pairs, at most 0.02 (p ", {0}},
+    {"harmed within a wider margin", BOTH, {{"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"}}, PASS, "gives",
+     {"parity.slice_margin=0.05"}},
+    {"harmed by chance", BOTH, {{"parity.slices.0.candidate", "[0.7,0.99,0.99,0.8,0.7,0.99,0.99,0.8]"}}, PASS, "gives", {0}},
+    {"harmed by the same in every pair", BOTH,
+     {{"parity.slices.0.reference", "[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]"}, {"parity.slices.0.candidate", "[0.25,0.25,0.25,0.25,0.25,0.25,0.25,0.25]"}},
+     FAILS, "harmed by 0.25 in 8 pairs", {0}},
+    {"not harmed at all", BOTH,
+     {{"parity.slices.0.reference", "[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]"}, {"parity.slices.0.candidate", "[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]"}},
+     PASS, "gives", {0}},
+    {"two slices harmed", BOTH,
+     {{"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"},
+      {"parity.slices.1.candidate", "[0.82,0.826,0.818,0.828,0.821,0.824,0.816,0.829]"}}, FAILS, "slice job 'a' is harmed by 0.0323", {0}},
+    {"a harmed slice that is small", BOTH, {{"parity.slices.0.rows", "199"}, {"parity.slices.0.positives", "50"},
+     {"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"}}, PASS, "gives", {0}},
+    {"a harmed slice that is just large enough", BOTH, {{"parity.slices.0.rows", "200"}, {"parity.slices.0.positives", "50"},
+     {"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"}}, FAILS, "harmed", {0}},
+    {"only small slices", BOTH, {{"parity.slices.0.rows", "199"}, {"parity.slices.0.positives", "50"}, {"parity.slices.1.rows", "100"},
+     {"parity.slices.1.positives", "50"}}, PASS, "gives", {0}},
+};
+// clang-format on
+
+PARITY_ROW_TEST(trajectories, trajectory_rows)
+PARITY_ROW_TEST(metrics, metric_rows)
+PARITY_ROW_TEST(losses, loss_rows)
+PARITY_ROW_TEST(slices, slice_rows)
+
+// Nights in which pairs accumulate: undecided with few, decided with more, each look at a smaller error.
+START_TEST(pairs_of_three_nights_decide)
+{
+    static const double differences[] = {0.003, -0.002, 0.002, -0.003, 0.002, -0.002};
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){"parity.pairs=2"});
+    const Outcome wanted[] = {OUTCOME_INCONCLUSIVE, OUTCOME_INCONCLUSIVE, OUTCOME_PASS};
+    for (size_t night = 1; night <= 3; night++) {
+        OWNED(Json, json_free) *evidence = half_evidence(BF16);
+        apply(evidence, &(Edit){"parity.slices", NULL});
+        apply(evidence, &(Edit){"parity.metric.pairs", "[]"});
+        Json *metric = (Json *)(uintptr_t)json_find(evidence, "parity.metric");
+        Json *pairs = (Json *)(uintptr_t)json_get(metric, "pairs");
+        json_put_integer(metric, "looks", (int64_t)night);
+        for (size_t i = 0; i < 2 * night; i++) {
+            Json *pair = json_make_object();
+            json_put_integer(pair, "seed", (int64_t)i);
+            json_put_text(pair, "run", i / 2 + 1 == night ? "r" : "earlier");
+            json_put_number(pair, "reference", 0.9 + 0.001 * (double)i);
+            json_put_number(pair, "candidate", 0.9 + 0.001 * (double)i + differences[i]);
+            json_add(pairs, pair);
+        }
+        Finding finding;
+        gate_find_check("parity")->judge(evidence, policy, &finding);
+        ck_assert_msg(finding.outcome == wanted[night - 1], "night %zu: %s", night, finding.reason);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("gate_parity_metric_test");
+    TCase *c = tcase_create("rows");
+    tcase_add_loop_test(c, trajectories, 0, COUNT(trajectory_rows));
+    tcase_add_loop_test(c, metrics, 0, COUNT(metric_rows));
+    tcase_add_loop_test(c, losses, 0, COUNT(loss_rows));
+    tcase_add_loop_test(c, slices, 0, COUNT(slice_rows));
+    tcase_add_test(c, pairs_of_three_nights_decide);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}
