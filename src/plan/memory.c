@@ -78,23 +78,20 @@ static bool refuse_state(MemoryPlan *plan, int64_t context_bytes)
 
 static bool refuse_samples(MemoryPlan *plan)
 {
-    char peak[FIGURE_SIZE], budget[FIGURE_SIZE], rows[FIGURE_SIZE];
+    char peak[FIGURE_SIZE], budget[FIGURE_SIZE], rows[FIGURE_SIZE], of_rows[2 * FIGURE_SIZE] = "", what[80];
     plan_compared_bytes(peak, plan->planned_peak_bytes, plan->budget_bytes);
     plan_exact_bytes(budget, plan->budget_bytes);
     plan_exact_bytes(rows, plan->validation_bytes);
-    long long microbatch = plan->microbatch, largest = plan->largest_microbatch;
-    if (plan->planned_peak_bytes - plan->validation_bytes <= plan->budget_bytes)
-        return text_print(plan->refusal, sizeof plan->refusal,
-                          "microbatch %lld needs %s, the budget is %s; %s of it are validation rows",
-                          microbatch, peak, budget, rows);
-    if (largest == 0)
-        return text_print(plan->refusal, sizeof plan->refusal,
-                          "microbatch %lld needs %s, the budget is %s; no sample fits beside the state",
-                          microbatch, peak, budget);
-    return text_print(plan->refusal, sizeof plan->refusal,
-                      "microbatch %lld needs %s, the budget is %s; at most %lld samples fit, lower "
-                      "train.microbatch",
-                      microbatch, peak, budget, largest);
+    bool by_rows = plan->planned_peak_bytes - plan->validation_bytes <= plan->budget_bytes;
+    bool written = !by_rows || text_print(of_rows, sizeof of_rows, " (%s of them validation rows)", rows);
+    written =
+        written && (plan->largest_microbatch == 0
+                        ? text_print(what, sizeof what, "no sample fits beside the state")
+                        : text_print(what, sizeof what, "at most %lld samples fit, lower train.microbatch",
+                                     (long long)plan->largest_microbatch));
+    return written &&
+           text_print(plan->refusal, sizeof plan->refusal, "microbatch %lld needs %s%s, the budget is %s; %s",
+                      (long long)plan->microbatch, peak, of_rows, budget, what);
 }
 
 static void refuse(MemoryPlan *plan, int64_t context_bytes)

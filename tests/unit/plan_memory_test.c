@@ -196,7 +196,8 @@ static const struct {
     {"device.memory=1MB", "train.microbatch=5", 0, 50, "microbatch 5 does not divide the batch of 8192"},
     {"device.memory=2MB", "train.microbatch=8192", 0, 0, "at most 5461 samples fit"},
     {"device.memory=2MB", "train.microbatch=8192", 0, 0, "lower train.microbatch"},
-    {"device.memory=2800kB", "train.microbatch=8192", 0, 8192, "of it are validation rows"},
+    {"device.memory=2800kB", "train.microbatch=8192", 0, 8192,
+     "MB of them validation rows), the budget is 2.52 MB; at most "},
 };
 
 START_TEST(a_refusal_says_what_does_not_fit_and_what_to_change)
