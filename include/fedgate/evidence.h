@@ -68,13 +68,16 @@
 //     of the FP32 arm; "loss sum": |sum - exact| / exact over so many rows
 //   growth: { reduction[] error[] }, rms error / rms result of random products by reduction length
 //   controls: [ { name error } ]: comparisons that must fail: "shuffled gradient", "zeroed gradient"
-//   gradients: [ { at step rows tensors: [ { name norm error cosine reference_error } ] } ], rung 3, at
-//     "start" and "trained": norm of the reference's, error = ||g - g_ref|| / norm, reference_error likewise
-//     of the reference against float64; gradients unscaled
+//   gradients: [ { at step rows reference_rows[o] tensors: [ { name norm noise error cosine reference_error } ]
+//     } ], rung 3, at "start" and "trained": norm of the reference's, error = ||g - g_ref|| / norm,
+//     reference_error likewise of the reference against float64, on reference_rows; noise: norm that the mean of
+//     `rows` rows has which only cancel, sqrt(mean of the rows' own ||g||^2 / rows): an error counts by the larger
+//     of norm and noise; gradients unscaled, without dropout; norm 0: no cosine
 //   step: [ { at step update_error moved moved_reference moment_ratio representable scale_before scale_after
 //     scale_expected applied } ], rung 4, from the same FP32 state, at "start", "trained" and, fp16, "growth":
 //     update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first moment's change
-//     over the reference's, share of master weights that are exact values of the half type
+//     over the reference's, share of master weights that are exact values of the half type; "growth": over two
+//     steps, the scale grows in the first
 //   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered stopped },
 //     of the candidate's training; schedule: steps the learning rate went on; stopped: bool
 //   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
@@ -84,14 +87,16 @@
 //     trained: { reference candidate } }, rung 6 on validation rows: earlier nights' pairs first, run names
 //     them; quantum: smallest step of the metric; looks: nights that have looked at these pairs, this one
 //     included; trained: the candidate's weights scored in both arithmetics
-//   slices: [ { column value rows positives[binary] reference[] candidate[] } ], metric of tonight's pairs
+//   slices: [ { column value rows positives[binary] reference[] candidate[] } ], metric of tonight's pairs;
+//     without reference and candidate where its rows do not define it (AUC of one class)
 //   seconds training_seconds: shown
 //
 // determinism -> determinism
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
-//   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows and digest (text,
+//   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
+//     input.rows.train) and digest (text,
 //     sum over rows of a hash of the row id, order does not matter) of the last whole epoch as the steps took
 //     them, and of the training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
 //
@@ -113,11 +118,12 @@
 //     live), auc logloss accuracy rmse utility: absent when not defined for the task };
 //     the figures are those of its pair, the candidate's version is `version`
 //   pairs: [ { against value_a value_b difference standard_error lower upper rows identical constant, and for
-//     binary tasks utility_a utility_b; margin_kind [o] } ], PairedDifference of stats.h with a = candidate,
+//     binary and multiclass tasks utility_a utility_b, a row; margin_kind [o] } ], PairedDifference of stats.h with a = candidate,
 //     against "rule" | "prior" | "linear" | "live", one for each model but the candidate
 //   slices: [ { column value rows candidate reference reference_name difference lower upper; positives
-//     (binary) } ], oriented as pairs; every value of every column in quality.slices
-//   threshold calibration [o]; invalid [o]: texts, the producer's reasons why the comparison is void
+//     (binary) } ], oriented as pairs; every value of every column in quality.slices; a candidate that is not a
+//     number where the reference is one fails at any size
+//   calibration: { ece bins[o] }, binary, needed when quality.calibration > 0; threshold [o]; invalid [o]: texts, the producer's reasons why the comparison is void
 //
 // input -> input
 //   rows: { train validation test after_cutoff bad }
@@ -128,17 +134,21 @@
 //   forbidden_used[] schema_changes[]: texts, empty when good
 //   reference_version: text; absent or null: nothing is live, drift is not applicable
 //
-// distribution -> distribution: { live_kind reference_version rows psi mean_difference deviation }, candidate's
-//   scores against the live version's on the same test rows: PSI over ten bins of equal counts of the live
-//   scores, difference of the means, deviation of the live scores; live_kind as in quality
-// latency -> latency: { calls rows_per_call p50_ns p99_ns }, one row a call
-// cost -> cost: { device_seconds samples cost_per_sample unit rate_per_hour }, of the whole night so far; unit
-//   "currency" with a declared rate, else "device second"
-// release -> rubric: what a person needs beside the checks to accept the release (brief.md row 22)
-//   worked_example: { step wall_ns wait_ns exposed_copy_ns compute_ns rest_ns copy_ns hidden_ns }, one step of
-//     this night; formal: [ { name expected actual tolerance unit } ], the hand-checked tables of brief.md
-//     computed by this program tonight; fallback: { kind version verified }; owner runbook: texts;
-//     simulation: null until `fedgate simulate` exists
+// distribution -> distribution: { live_kind, and with a release reference_version rows psi mean_difference
+//     deviation }, candidate's scores against the live version's on the same test rows: PSI over ten bins of
+//     equal counts of the live scores, difference of the means, deviation of the live scores; live_kind as in
+//     quality. Binary: the score; regression: the value; multiclass: of the probabilities of each class the
+//     worst index, and mean and deviation of the class whose mean moved by most deviations
+// latency -> latency: { calls rows_per_call p50_ns p99_ns }, one row a call, at least 100 calls
+// cost -> cost: { device_seconds samples cost_per_sample unit rate_per_hour }, of the whole night so far:
+//     device_seconds x rate_per_hour / 3600 / samples in "currency"; without a rate (0) device_seconds /
+//     samples in "device second"
+// release -> rubric: what a person needs beside the checks to accept the release
+//   worked_example: { step wall_ns wait_ns exposed_copy_ns compute_ns rest_ns copy_ns hidden_ns; rest{} sum
+//     shown }, one step of this night; formal: [ { name expected actual tolerance unit; by_hand shown } ], at
+//     least 4, tables a reader can check by hand, computed by this program tonight; fallback: { kind version
+//     verified: bool; problem shown }, what stays live on a refusal, hashed again; owner runbook: texts;
+//     simulation [o]: null until a night has one
 //
 // telemetry -> telemetry (late): { rows acknowledged dropped[o] reason[o] }, after the shipper has ended
 // selftest: { refused[] passed[] }, names of planted bad candidates that the gate refused or wrongly let pass

@@ -13,7 +13,7 @@ typedef struct Arbiter {
     const TrainShape *shape;
     const float *weights;
     double *value[SHAPE_LAYERS + 2], *back[SHAPE_LAYERS + 2];   // inputs of each layer, then the logits
-    double *gradient;
+    double *gradient, *square;   // square: of each parameter, summed over rows
 } Arbiter;
 
 static int64_t width_of(const Arbiter *arbiter, size_t level)
@@ -75,7 +75,16 @@ static void forward(const Arbiter *arbiter)
     }
 }
 
-// Adds this row's gradients; back[layers + 1] holds that of the logits.
+static double square_of(const double *values, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += values[i] * values[i];
+    return sum;
+}
+
+// Adds this row's gradients; back[layers + 1] holds that of the logits. That of a matrix is the product of x
+// and dy, and so is its norm.
 static void backward(const Arbiter *arbiter)
 {
     for (size_t i = arbiter->shape->layers + 1; i-- > 0;) {
@@ -83,6 +92,9 @@ static void backward(const Arbiter *arbiter)
         int64_t at = arbiter->layout->at[layout_matrix(arbiter->shape, i)].offset;
         const double *x = arbiter->value[i], *dy = arbiter->back[i + 1];
         double *db = arbiter->gradient + arbiter->layout->at[layout_bias(arbiter->shape, i)].offset;
+        double bias_square = square_of(dy, out);
+        arbiter->square[layout_bias(arbiter->shape, i)] += bias_square;
+        arbiter->square[layout_matrix(arbiter->shape, i)] += square_of(x, in) * bias_square;
         for (int64_t j = 0; j < out; j++)
             db[j] += dy[j];
         for (int64_t k = 0; k < in; k++) {
@@ -104,16 +116,18 @@ static void backward_embeddings(const Arbiter *arbiter, const HostRows *rows, in
     for (int64_t c = 0; c < shape->categorical; c++) {
         double *vector = arbiter->gradient + arbiter->layout->at[c].offset +
                          rows->codes[row * shape->categorical + c] * shape->embedding[c];
+        arbiter->square[c] += square_of(dx, shape->embedding[c]);
         for (int64_t j = 0; j < shape->embedding[c]; j++)
             vector[j] += *dx++;
     }
 }
 
 bool arbiter_gradient(const Layout *layout, const TrainShape *shape, FedgateLossKind kind,
-                      const float *weights, const HostRows *rows, double *ret_gradient, double *ret_loss,
-                      Error *error)
+                      const float *weights, const HostRows *rows, double *ret_gradient, double *ret_square,
+                      double *ret_loss, Error *error)
 {
-    Arbiter arbiter = {.layout = layout, .shape = shape, .weights = weights, .gradient = ret_gradient};
+    Arbiter arbiter = {
+        .layout = layout, .shape = shape, .weights = weights, .gradient = ret_gradient, .square = ret_square};
     int64_t widths = 0, last = shape->outputs;
     for (size_t i = 0; i <= shape->layers + 1; i++)
         widths += width_of(&arbiter, i);
@@ -127,17 +141,21 @@ bool arbiter_gradient(const Layout *layout, const TrainShape *shape, FedgateLoss
     }
     for (int64_t i = 0; i < layout->floats; i++)
         ret_gradient[i] = 0;
+    for (size_t i = 0; i < layout->count; i++)
+        ret_square[i] = 0;
     for (int64_t row = 0; row < rows->count; row++) {
         double *dy = arbiter.back[shape->layers + 1];
         read_row(&arbiter, rows, row);
         forward(&arbiter);
         loss += arbiter_loss(kind, arbiter.value[shape->layers + 1], last, (double)rows->target[row], dy);
-        for (int64_t k = 0; k < last; k++)
-            dy[k] /= (double)rows->count;
         backward(&arbiter);
         backward_embeddings(&arbiter, rows, row);
     }
     free(memory);
+    for (int64_t i = 0; i < layout->floats; i++)
+        ret_gradient[i] /= (double)rows->count;
+    for (size_t i = 0; i < layout->count; i++)
+        ret_square[i] /= (double)rows->count;
     *ret_loss = loss / (double)rows->count;
     return true;
 }

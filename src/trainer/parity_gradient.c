@@ -1,8 +1,11 @@
 // parity_gradient - rung 3: gradients of both arms at the same weights on the same rows, tensor by tensor,
 // and the reference's against float64.
 //
-// Without dropout, and of few rows, because float64 on the host is slow; the rounding of a gradient does not
-// hide in a small batch.
+// Without dropout, on a batch of the training. A unit whose sum lies within rounding of 0 switches, and a
+// whole term of a gradient with it: below a ReLU the error goes with the square root of the rounding. Where
+// the rows of a batch cancel, as they do once training has converged, what is left says little: `noise` is
+// the norm of a mean of so many rows that have nothing in common, and errors below it do not matter to a
+// step.
 #include "parity_internal.h"
 
 #include <fedgate/hash.h>
@@ -10,21 +13,23 @@
 #include <math.h>
 #include <string.h>
 
-enum { GRADIENT_ROWS = 128, GRADIENT_LEAST_ROWS = 8 };
+enum { COMPARED_ROWS = 2048, ARBITER_ROWS = 128, ARBITER_LEAST_ROWS = 8 };
 static const double arbiter_flop = 4e8;   // a quarter of a second of plain loops
 
 typedef struct Gradients {
-    float *of[ARM_COUNT];   // unscaled
-    double *reference, *exact;   // the reference's in double; of float64
+    float *of[ARM_COUNT];   // unscaled; in the end the reference's are of the few rows of float64
+    double *reference, *exact;   // the reference's of all rows; float64's of few
+    double square[LAYOUT_PARAMETERS];   // mean squared norm of the gradient of one row
 } Gradients;
 
-static int64_t compared_rows(const Parity *parity)
+static int64_t arbiter_rows(const Parity *parity, int64_t most)
 {
-    int64_t rows = parity->batch.count < GRADIENT_ROWS ? parity->batch.count : GRADIENT_ROWS;
-    int64_t fitting = (int64_t)(arbiter_flop / (6.0 * (double)trainer_floats(parity->trainer)));
-    if (fitting < GRADIENT_LEAST_ROWS)
-        fitting = GRADIENT_LEAST_ROWS;
-    return fitting < rows ? fitting : rows;
+    int64_t rows = (int64_t)(arbiter_flop / (6.0 * (double)trainer_floats(parity->trainer)));
+    if (rows < ARBITER_LEAST_ROWS)
+        rows = ARBITER_LEAST_ROWS;
+    if (rows > ARBITER_ROWS)
+        rows = ARBITER_ROWS;
+    return rows < most ? rows : most;
 }
 
 static bool all_finite(const float *values, int64_t count)
@@ -66,7 +71,7 @@ static bool one_arm(Parity *parity, Arm arm, const float *weights, const Rows *r
 }
 
 static bool exact_gradient(Parity *parity, const float *weights, const Rows *rows, double *ret_gradient,
-                           Error *error)
+                           double *ret_square, Error *error)
 {
     const Network *network = &parity->trainer->network;
     const TrainShape *shape = &network->shape;
@@ -87,7 +92,7 @@ static bool exact_gradient(Parity *parity, const float *weights, const Rows *row
                 device_copy_out(network->device, target, rows->target, rows->count * (int64_t)sizeof *target,
                                 error) &&
                 arbiter_gradient(&network->layout, shape, network->kind, weights, &host, ret_gradient,
-                                 &ignored, error);
+                                 ret_square, &ignored, error);
     ledger_give(ledger, LEDGER_HOST, "parity", x, bytes);
     return good;
 }
@@ -107,20 +112,23 @@ static double norm_of(const double *values, int64_t count)
     return sqrt(sum);
 }
 
-static void put_tensors(const Parity *parity, const Gradients *gradients, Json *tensors)
+static void put_tensors(const Parity *parity, const Gradients *gradients, int64_t rows, Json *tensors)
 {
     const Layout *layout = &parity->trainer->network.layout;
     for (size_t i = 0; i < layout->count; i++) {
         const Parameter *at = &layout->at[i];
         const size_t count = (size_t)length_of(at);
         const double *reference = gradients->reference + at->offset;
+        const double norm = norm_of(reference, (int64_t)count);
         Json *tensor = json_make_object();
         json_put_text(tensor, "name", at->name);
-        json_put_number(tensor, "norm", norm_of(reference, (int64_t)count));
+        json_put_number(tensor, "norm", norm);
+        json_put_number(tensor, "noise", sqrt(gradients->square[i] / (double)rows));
         json_put_number(tensor, "error",
                         stats_relative_error(gradients->of[ARM_CANDIDATE] + at->offset, reference, count));
-        json_put_number(tensor, "cosine",
-                        stats_cosine(gradients->of[ARM_CANDIDATE] + at->offset, reference, count));
+        if (norm != 0)   // else there is no direction
+            json_put_number(tensor, "cosine",
+                            stats_cosine(gradients->of[ARM_CANDIDATE] + at->offset, reference, count));
         json_put_number(tensor, "reference_error",
                         stats_relative_error(gradients->of[ARM_REFERENCE] + at->offset,
                                              gradients->exact + at->offset, count));
@@ -160,18 +168,23 @@ static void put_controls(const Parity *parity, const Gradients *gradients, Json 
 static bool compare(Parity *parity, const float *weights, Gradients *gradients, Json *entry, Json *controls,
                     Error *error)
 {
-    Rows rows = parity->batch;
-    rows.count = compared_rows(parity);
+    Rows rows = parity->batch, few;
+    if (rows.count > COMPARED_ROWS)
+        rows.count = COMPARED_ROWS;
     for (int arm = 0; arm < ARM_COUNT; arm++)
         if (!one_arm(parity, (Arm)arm, weights, &rows, gradients->of[arm], error))
             return false;
-    if (!exact_gradient(parity, weights, &rows, gradients->exact, error))
-        return false;
     for (int64_t i = 0; i < trainer_floats(parity->trainer); i++)
         gradients->reference[i] = (double)gradients->of[ARM_REFERENCE][i];
+    few = rows;
+    few.count = arbiter_rows(parity, rows.count);
+    if (!one_arm(parity, ARM_REFERENCE, weights, &few, gradients->of[ARM_REFERENCE], error) ||
+        !exact_gradient(parity, weights, &few, gradients->exact, gradients->square, error))
+        return false;
     Json *tensors = json_make_array();
-    put_tensors(parity, gradients, tensors);
+    put_tensors(parity, gradients, rows.count, tensors);
     json_put_integer(entry, "rows", rows.count);
+    json_put_integer(entry, "reference_rows", few.count);
     json_put(entry, "tensors", tensors);
     if (controls)
         put_controls(parity, gradients, controls);

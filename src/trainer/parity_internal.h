@@ -20,10 +20,11 @@ typedef struct HostRows {
 // Loss of one row; ret_gradient [outputs]: its derivative by the logits.
 double arbiter_loss(FedgateLossKind kind, const double *logits, int64_t outputs, double target,
                     double *ret_gradient);
-// Of the mean loss of the rows. ret_gradient [layout->floats].
+// Of the mean loss of the rows. ret_gradient [layout->floats]; ret_square [layout->count]: mean over rows of
+// the squared norm of the row's own gradient, of each parameter.
 bool arbiter_gradient(const Layout *layout, const TrainShape *shape, FedgateLossKind kind,
-                      const float *weights, const HostRows *rows, double *ret_gradient, double *ret_loss,
-                      Error *error);
+                      const float *weights, const HostRows *rows, double *ret_gradient, double *ret_square,
+                      double *ret_loss, Error *error);
 
 // -- rungs 1 and 2: operations with operands of our own
 bool parity_probes(Trainer *trainer, Json *parity, Error *error);

@@ -3,7 +3,7 @@
 //
 // Chaos makes one changed bit grow like another seed, so single losses are not compared: blocks of steps are,
 // with the band that FP32 runs span whose start is one ulp off or whose seed is another. The number of steps
-// follows from counts: all of parity reads at most 0.8 of the rows that the candidate's training read.
+// follows from counts: all of parity reads at most 0.7 of the rows that the candidate's training read.
 #include "parity_internal.h"
 
 #include <fedgate/fault.h>
@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum { ULP_RUNS = 4, BLOCKS = 8, LEAST_STEPS = 8 };
-static const double share_of_training = 0.8;
-// Rungs 1 to 4 read some batches, and the float64 of rung 3 is worth many passes.
-static const double passes_before = 60;
+static const double share_of_training = 0.7;
+// Rungs 1 to 4: some batches, and float64 that is worth a few thousand rows.
+static const double rows_before = 4096, batches_before = 30;
 
 typedef struct Pairs {
     Parity *parity;
@@ -37,7 +37,7 @@ static int64_t steps_fitting(const Parity *parity, size_t pairs, size_t ulps)
     double validation = (double)trainer->validation.rows, batch = (double)trainer->batch;
     double looks = (double)(progress->epoch + (progress->position > 0));
     double training = 3 * (double)progress->samples + looks * validation;
-    double fixed = passes_before * batch + (double)(2 * pairs + 2) * validation;
+    double fixed = 3 * (rows_before + batches_before * batch) + (double)(2 * pairs + 2) * validation;
     double runs = (double)(2 * pairs + ulps);
     return (int64_t)((share_of_training * training - fixed) / (3 * batch * runs));
 }
@@ -47,8 +47,8 @@ static int64_t choose_steps(const Parity *parity, size_t pairs, size_t ulps)
     const Trainer *trainer = parity->trainer;
     int64_t asked = config_integer(trainer->config, "parity.steps"),
             steps = asked > 0 ? asked : steps_fitting(parity, pairs, ulps);
-    if (asked == 0 && steps < LEAST_STEPS)
-        steps = LEAST_STEPS;
+    if (asked == 0)   // whole blocks
+        steps = steps > LEAST_STEPS ? steps / BLOCKS * BLOCKS : LEAST_STEPS;
     return steps < trainer->planned ? steps : trainer->planned;
 }
 

@@ -1,5 +1,6 @@
 // parity_score - rung 6: the metric of an arm's scores on the validation rows, whole and by slice, each arm
 // in its own arithmetic.
+#include "bench.h"
 #include "parity_internal.h"
 
 #include <fedgate/fault.h>
@@ -20,8 +21,11 @@ bool scorer_open(Scorer *scorer, Parity *parity, Error *error)
     *scorer = (Scorer){.spec = parity->spec};
     for (size_t c = 0; c < scorer->spec->slice_count; c++)
         scorer->slices += scorer->spec->slices[c].name_count;
+    const int64_t row_bytes = (int64_t)(outputs * sizeof(double));
     scorer->device_rows = trainer->network.rows < SCORE_ROWS ? trainer->network.rows : SCORE_ROWS;
-    scorer->device_bytes = scorer->device_rows * (int64_t)(outputs * sizeof(double));
+    if (scorer->device_rows * row_bytes > BENCH_BYTES)   // what the plan holds for it
+        scorer->device_rows = BENCH_BYTES / row_bytes;
+    scorer->device_bytes = scorer->device_rows * row_bytes;
     scorer->score = parity_take(parity, (int64_t)((2 * outputs + 1) * rows * sizeof(double)) + 1, error);
     if (!scorer->score)
         return false;
