@@ -96,9 +96,9 @@
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
 //   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
-//     input.rows.train) and digest (text,
-//     sum over rows of a hash of the row id, order does not matter) of the last whole epoch as the steps took
-//     them, and of the training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
+//     input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not matter) of the
+//     last whole epoch, or the first that differed, as the steps took them, also over restarts, and of the
+//     training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers

@@ -215,7 +215,7 @@ const Option config_options[] = {
      "most expected calibration error over ten bins of equal counts (binary); 0: not judged", POL},
     {"distribution.drift", OPTION_REAL, "0.25", 0, 10, NULL, "PSI",
      "most population stability index of the scores against the live version's on the same rows", POL},
-    {"distribution.mean", OPTION_REAL, "0.1", 0, 10, NULL, "deviations",
+    {"distribution.mean", OPTION_REAL, "0.2", 0, 10, NULL, "deviations",
      "most difference of the mean score from the live version's, in its standard deviations", POL},
     {"latency.p50", OPTION_DURATION, "0", 0, 3600, NULL, "seconds",
      "most median time to score one row; 0: no limit", POL},

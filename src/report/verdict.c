@@ -124,38 +124,50 @@ static void add_next(const Json *verdict, Text *out)
     render_wrapped(out, "Next:", LABEL, text_string(&line), 2);
 }
 
-// Rows in table order; when they do not fit, as many passing ones as needed, the last first, share a line at
-// the end.
+// Rows in table order; of the passing checks the first `passes_left` get one, the others are named in
+// `folded`.
+static void lay_table(const Json *checks, size_t rows_left, size_t passes_left, Text *rows, Text *folded)
+{
+    text_clear(rows);
+    text_clear(folded);
+    for (size_t i = 0; i < json_count(checks); i++) {
+        const Json *check = json_at(checks, i);
+        bool passed = render_check_passes(check);
+        if (rows_left > 0 && (!passed || passes_left > 0)) {
+            render_check_row(check, rows);
+            rows_left--;
+            passes_left -= passed;
+            continue;
+        }
+        if (folded->length)
+            text_add(folded, " ");
+        text_add(folded, member_text(check, "name", "?"));
+        if (!passed)
+            text_add(folded, "(!)");
+    }
+}
+
+// When not every check has room for a row, as many passing ones as needed share a line at the end, or two.
 static void add_table(const Json *checks, size_t room, Text *out)
 {
-    size_t count = json_count(checks), failing = 0;
-    if (count == 0 || room < 4)
+    size_t count = json_count(checks), failing = 0, lines = count < room ? 0 : 1;
+    if (count == 0 || room < 3)
         return;
-    render_check_header(out);
-    SCOPED_TEXT folded;
+    SCOPED_TEXT rows, folded;
+    text_init(&rows, 64 * 1024);
     text_init(&folded, 4096);
     for (size_t i = 0; i < count; i++)
         failing += !render_check_passes(json_at(checks, i));
-    size_t folded_lines = count < room ? 0 : failing + 3 > room ? 1 : 2;
-    size_t rows_left = room - 1 - folded_lines;
-    size_t passes_left = rows_left > failing ? rows_left - failing : 0;
-    for (size_t i = 0; i < count; i++) {
-        const Json *check = json_at(checks, i);
-        bool passed = render_check_passes(check);
-        if (rows_left == 0 || (passed && passes_left == 0)) {
-            if (folded.length)
-                text_add(&folded, " ");
-            text_add(&folded, member_text(check, "name", "?"));
-            if (!passed)
-                text_add(&folded, "(!)");
-            continue;
-        }
-        render_check_row(check, out);
-        rows_left--;
-        passes_left -= passed;
+    for (;; lines++) {
+        size_t left = room - 1 - lines;
+        lay_table(checks, left, left > failing ? left - failing : 0, &rows, &folded);
+        if (folded.length <= REPORT_COLUMNS - LABEL || lines == 2 || failing + 3 > room)
+            break;
     }
+    render_check_header(out);
+    text_add(out, text_string(&rows));
     if (folded.length)
-        render_wrapped(out, "  pass:", LABEL, text_string(&folded), folded_lines);
+        render_wrapped(out, "  pass:", LABEL, text_string(&folded), lines);
 }
 
 void report_verdict_text(const Json *verdict, Text *out)

@@ -470,7 +470,7 @@ START_TEST(test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes
         support_run_done(&run);
         Json *verdict = read_home("last-verdict.json");
         const Json *checks = json_get(verdict, "checks");
-        ck_assert_uint_eq(json_count(checks), 11);
+        ck_assert_uint_eq(json_count(checks), 15);
         for (size_t i = 0; i < json_count(checks); i++) {
             const char *outcome = json_text_or(json_get(json_at(checks, i), "outcome"), "");
             ck_assert_str_ne(outcome, "not_measured");
