@@ -12,8 +12,9 @@
 enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 
 // -- verdict: "fedgate.verdict/1" (design.md section 2). Optional keys: `duty_separated` (bool), false adds
-// the note that owner and nightly account are one; `notices` {waiting, problem}, what no receiver has taken. With more checks than fit, passing ones share a line; what
-// does not pass never does. The sentence is one line without newline: the last line on stderr.
+// the note that owner and nightly account are one; `notices` {waiting, problem}, what no receiver has taken.
+// With more checks than fit, passing ones share a line; what does not pass never does. The sentence is one
+// line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);
 void report_verdict_sentence(const Json *verdict, Text *out);
 // Behind it, as long as it takes: rungs of the checks that have them, worst case beside each bar; the rubric.
@@ -46,7 +47,7 @@ Json *report_failures_json(void);           // { schema "fedgate.failures/1", fa
 // fedgate_*, in base units, each labelled with its model; what was not measured is left out.
 typedef struct ReportNight {
     const char *const *outcomes;   // every word an outcome can be, NULL at the end
-    const Json *record;   // of the run: seconds, peak_bytes, throughput, cost_per_sample, cost_unit; may be NULL
+    const Json *record;   // of the run: seconds, peak_bytes, throughput, cost_per_sample, cost_unit; or NULL
     bool held;            // promotions are on hold
     int64_t rows, acknowledged;   // of telemetry; -1: not known
     int waiting, refused;         // notices in the outbox; -1: not known

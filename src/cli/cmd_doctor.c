@@ -207,14 +207,14 @@ static void check_notify(Ward *ward, Diagnosis *ret)
         say_error(ret, &error);
         return;
     }
-    text_add_format(&ret->what, "%s%s%s, %d notices wait, %d were refused",
+    text_add_format(&ret->what, "%s%s%s; outbox: %d waiting, %d refused",
                     target.url[0] ? "host " : "no receiver", target.host,
                     target.url[0] && !target.key_length ? ", unsigned" : "", waiting, refused);
     remote_target_done(&target);
     if (waiting > 0 && target.url[0])
         say(ret, LEVEL_WARN, "The next run posts them again; the log of the last one says why they wait.");
     else if (refused > 0)
-        say(ret, LEVEL_WARN, "Read outbox/*.refused.json: the receiver will not take them. Remove them then.");
+        say(ret, LEVEL_WARN, "The receiver will not take outbox/*.refused.json: read and remove them.");
 }
 
 static const struct { const char *name; void (*look)(Ward *, Diagnosis *);

@@ -80,7 +80,7 @@ static void make_home(void)
     const char *key = support_path(folder, "key");
     ASSERT_OK(file_write_new(key, secret, sizeof secret - 1, 0600, &error), &error);
     set("FEDGATE_SET_NOTIFY__SECRET_FILE", key);
-    set("FEDGATE_SET_NOTIFY__TIMEOUT", "5s");
+    set("FEDGATE_SET_NOTIFY__TIMEOUT", "30s");
     set("FEDGATE_SET_DATA__DIRECTORY", SOURCE("fixtures/learnable"));
     set("FEDGATE_SET_WINDOW__ZONE", "Europe/Berlin");
     SUPPORT_RUN(&run, "init", "--home", home, "--config", SOURCE("fixtures/configs/learnable_night.yaml"));
@@ -251,9 +251,9 @@ START_TEST(a_silent_receiver_changes_nothing_and_the_next_night_delivers_the_sam
     text_init(&body, LOOPBACK_BYTES);
     text_add(&body, text_string(&w.body));
     FEDGATE(&w, "", "doctor");
-    ck_assert_msg(strstr(text_string(&w.run.output), "1 notices wait") != NULL, "%s",
+    ck_assert_msg(strstr(text_string(&w.run.output), "outbox: 1 waiting, 0 refused") != NULL, "%s",
                   text_string(&w.run.output));
-    set("FEDGATE_SET_NOTIFY__TIMEOUT", "5s");
+    set("FEDGATE_SET_NOTIFY__TIMEOUT", "30s");
     restart(&w, &good);
     FEDGATE(&w, MODEL, "run", "--slot", "silent-2", REFUSED);
     expect(&w, 10, "refused");

@@ -30,7 +30,7 @@ static void world_open(World *w, const LoopbackScript *script)
     *w = (World){.folder = support_folder_new(), .server = loopback_start(script), .error = ERROR_INIT};
     ASSERT_OK(file_join(w->outbox, w->folder, "outbox", &w->error), &w->error);
     loopback_url(w->server, "127.0.0.1", w->url);
-    w->target = (RemoteTarget){.url = w->url, .ca_file = "", .timeout_ns = 5 * second_ns};
+    w->target = (RemoteTarget){.url = w->url, .ca_file = "", .timeout_ns = 30 * second_ns};
     memcpy(w->target.key, secret, sizeof secret - 1);
     w->target.key_length = sizeof secret - 1;
     text_init(&w->report, 100000);

@@ -19,7 +19,7 @@ static RemotePost make_post(const char *url)
                         .id = "0192f4a0-0000-7000-8000-000000000001-refused-1790000000",
                         .key = key,
                         .key_length = sizeof key - 1,
-                        .timeout_ns = 5 * second_ns,
+                        .timeout_ns = 30 * second_ns,
                         .time_s = 1790000000};
 }
 
@@ -39,7 +39,7 @@ typedef struct Case {
     int status;
     bool again;
     const char *words, *hint;   // of the Error
-    int64_t timeout_ns;   // 0: five seconds
+    int64_t timeout_ns;   // 0: half a minute
 } Case;
 
 #define QUIET_REDIRECT(status)                                                                               \
@@ -212,7 +212,7 @@ START_TEST(each_answer_and_each_fault_has_its_meaning)
     } else {
         ck_assert_int_eq(error.kind, ERROR_NONE);
     }
-    ck_assert_msg(seconds < 8, "%s took %.1f s", row->name, seconds);   // no hang; not a measure of speed
+    ck_assert_msg(seconds < 60, "%s took %.1f s", row->name, seconds);   // no hang; not a measure of speed
     ck_assert_uint_eq(loopback_connections(server), 1);   // nothing is followed or tried twice
     loopback_stop(server);
     support_folder_remove(folder);

@@ -146,7 +146,8 @@ static size_t check_format(const Text *metrics)
 
 static void expect_line(const Text *metrics, const char *line)
 {
-    ck_assert_msg(strstr(text_string(metrics), line) != NULL, "no '%s' in\n%.3000s", line, text_string(metrics));
+    ck_assert_msg(strstr(text_string(metrics), line) != NULL, "no '%s' in\n%.3000s", line,
+                  text_string(metrics));
 }
 
 static void make_metrics(const char *model, const Json *record, Text *out)
