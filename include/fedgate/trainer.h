@@ -125,13 +125,14 @@ typedef struct TrainResult {
     int64_t peak_bytes;
     bool scale_lost;   // stopped because train.scale_stop steps in a row were skipped
 } TrainResult;
-// Trains to the end or until the watch says stop. Adds evidence `timeline`, `loop`, `stages`,
-// `limiting_stage`, `plausible.claims`, `plausible.clock`, `memory.live`, `memory.accounts`,
-// `memory.measured_peak_bytes`. The timeline is exported to `trace_path` (may be NULL).
+// Trains to the end, until the watch says stop, or until the loss scale is lost. Adds evidence `timeline`,
+// `loop`, `stages`, `limiting_stage`, `plausible.claims`, `plausible.clock`, `memory.live`, `memory.accounts`,
+// `memory.measured_peak_bytes`, `determinism.order` and, not in FP32, `parity.scale`. The timeline is exported
+// to `trace_path` (may be NULL).
 WARN_UNUSED bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result,
                                Json *evidence, Error *error);
 // Replays determinism.steps steps from the start and from a middle checkpoint and compares digests per
-// tensor: evidence `determinism`.
+// tensor: evidence `determinism.replays`.
 WARN_UNUSED bool trainer_replay(Trainer *trainer, Json *evidence, Error *error);
 WARN_UNUSED Model *trainer_model(const Trainer *trainer, Error *error);   // best weights, the caller's
 

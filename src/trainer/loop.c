@@ -36,25 +36,6 @@ static int64_t stall_ns(int64_t step)
     return every > 0 && (step + 1) % every == 0 ? (int64_t)fault_value("step.stall_ns", 0) : 0;
 }
 
-// Planted: the remainder batch of an epoch is dropped (1) or counted twice (2).
-static int times_trained(const Loop *loop)
-{
-    bool remainder = loop->batch.last_of_epoch && loop->batch.rows < loop->trainer->batch;
-    int planted = remainder ? (int)fault_value("train.remainder", 0) : 0;
-    return planted == 1 ? 0 : planted == 2 ? 2 : 1;
-}
-
-static bool train_batch(Loop *loop, int64_t step, Meter *meter, Error *error)
-{
-    Trainer *trainer = loop->trainer;
-    for (int i = 0; i < times_trained(loop); i++) {
-        if (!trainer_step(trainer, &loop->batch, loop->batch.rows, step, meter, error))
-            return false;
-        order_take(&trainer->progress.order, &loop->batch);
-    }
-    return true;
-}
-
 static bool leak(Trainer *trainer, Error *error)
 {
     int64_t bytes = (int64_t)fault_value("train.leak_bytes", 0);
@@ -109,7 +90,7 @@ static int step_measured(Loop *loop, int64_t step, StepTimes *times, Error *erro
     clock_sleep_ns(trainer->spec.clock, unnamed_ns);   // planted: between two spans
     // Neighbouring spans share a reading: a processor taken away falls into one of them, not between.
     Interval compute = {.begin = unnamed_ns > 0 ? now_ns(loop) : handed};
-    bool good = train_batch(loop, step, traced ? &trainer->meter : NULL, error);
+    bool good = trainer_batch(trainer, &loop->batch, step, traced ? &trainer->meter : NULL, error);
     compute.end = now_ns(loop);
     times->compute_ns = compute.end - compute.begin;
     clerk_settle(&loop->clerk);
@@ -140,7 +121,7 @@ static int step_modelled(Loop *loop, int64_t step, StepTimes *times, Error *erro
         return got;
     clerk_post(&loop->clerk, &loop->batch);
     clerk_settle(&loop->clerk);
-    if (!train_batch(loop, step, NULL, error))
+    if (!trainer_batch(trainer, &loop->batch, step, NULL, error))
         return -1;
     ModelStep modelled;
     model_clock_step(&trainer->model, begin, &modelled);

@@ -95,7 +95,8 @@ typedef struct Recipe {
 bool network_open(Network *network, Device *device, const TrainShape *shape, FedgateLossKind kind,
                   FedgateType type, int64_t rows, bool training, const char *account_prefix, Error *error);
 void network_close(Network *network);
-// Bytes of activations that network_open would take for this network, which holds no memory and needs no device.
+// Bytes of activations that network_open would take for this network, which holds no memory and needs no
+// device.
 int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training);
 bool network_hold(Network *network, Held held, int64_t bytes, Error *error);   // instead of what it held
 void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
@@ -269,6 +270,8 @@ Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *fro
 // be NULL).
 bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter,
                   Error *error);
+// A batch of the feed as training and replay take it; its rows are counted in progress.order.
+bool trainer_batch(Trainer *trainer, const FeedBatch *batch, int64_t step, Meter *meter, Error *error);
 int64_t claimed_length(Interval launched);
 bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error);
 // At most table_rows of them, on the device.

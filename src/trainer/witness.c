@@ -102,7 +102,7 @@ static bool replay_steps(Trainer *trainer, const Witness *witness, Error *error)
                                    (long long)(witness->from.step + i))
                             : false;
         feed_compute_begins(feed, &batch);
-        if (!trainer_step(trainer, &batch, batch.rows, witness->from.step + i, NULL, error))
+        if (!trainer_batch(trainer, &batch, witness->from.step + i, NULL, error))
             return false;
         feed_release(feed, &batch);
     }
@@ -159,11 +159,13 @@ bool trainer_replay(Trainer *trainer, Json *evidence, Error *error)
     float *scratch = kept ? ledger_take(ledger, LEDGER_HOST, account, bytes_of(trainer, 1), error) : NULL;
     Json *replays = json_make_array();
     FedgateStepState step;
+    const Order order = trainer->progress.order;
     bool good = scratch && network_save(&trainer->network, kept, &step, error);
     for (int kind = WITNESS_START; good && kind <= WITNESS_MIDDLE; kind++)
         if (trainer->witness[kind].ended)
             good = replay(trainer, &trainer->witness[kind], scratch, replays, error);
     good = good && network_load(&trainer->network, kept, &step, error);
+    trainer->progress.order = order;
     ledger_give(ledger, LEDGER_HOST, account, scratch, bytes_of(trainer, 1));
     ledger_give(ledger, LEDGER_HOST, account, kept, bytes_of(trainer, 3));
     json_put(outcome_section(evidence, "determinism"), "replays", replays);
