@@ -12,7 +12,7 @@ typedef struct Checkpoint {
     const char *at;
     double *errors, *reference_errors;   // of the tensors compared
     size_t compared;
-    double largest_error;
+    bool differ;   // somewhere, the two arms
     double furthest;   // largest |error / reference_error - 1|
 } Checkpoint;
 
@@ -61,7 +61,7 @@ static void see_tensor(Ladder *ladder, const Tensor *t, Checkpoint *checkpoint)
             checkpoint->at);
     checkpoint->errors[checkpoint->compared] = t->error;
     checkpoint->reference_errors[checkpoint->compared++] = t->reference;
-    checkpoint->largest_error = fmax(checkpoint->largest_error, t->error);
+    checkpoint->differ = checkpoint->differ || t->error != 0;
     checkpoint->furthest = fmax(checkpoint->furthest, fabs(t->error / t->reference - 1));
 }
 
@@ -80,7 +80,7 @@ static void judge_checkpoint(Ladder *ladder, const Section *list, const Checkpoi
             bar_limit(ladder, BAR_GRADIENT_MEDIAN), "", c->at);
     bool coarse = !(median <= bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN));
     const double same = 0.01;   // an FP32 arm and float64 are the same seen from half precision
-    if (c->largest_error == 0) {
+    if (!c->differ) {
         bar_name_cause(ladder, BAR_GRADIENT,
                        "both arms give the same gradient to the last bit at %.20s: nothing was compared",
                        c->at);
@@ -111,7 +111,8 @@ static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *
         return false;
     }
     size_t count = json_count(tensors);
-    Checkpoint checkpoint = {*ret_at, section_scratch(list, count), section_scratch(list, count), 0, 0, 0};
+    Checkpoint checkpoint = {*ret_at, section_scratch(list, count), section_scratch(list, count), 0, false,
+                             0};
     if (checkpoint.errors == NULL || checkpoint.reference_errors == NULL) {
         return false;
     }

@@ -73,7 +73,11 @@ static bool show_variants(const SelftestVariant *variants, size_t count, JudgeCa
                           const Json *evidence, const Config *policy, Json *refused_names, Json *passed_names)
 {
     bool all_refused = true;
+    bool fp32 = text_equal(json_text_or(json_get(evidence, "precision"), ""), "fp32");
     for (size_t i = 0; i < count; i++) {
+        if (variants[i].half && fp32) {
+            continue;
+        }
         const GateCheck *check = gate_find_check(variants[i].check);
         OWNED(Json, json_free) *bad = copy_sections(evidence, check->evidence);
         variants[i].spoil(bad);
@@ -108,9 +112,11 @@ bool gate_self_test_of(JudgeCall judge, const Json *evidence, const Config *poli
 {
     bool run = show_variants(selftest_of_run, selftest_of_run_count, judge, evidence, policy, ret_refused,
                              ret_passed);
+    bool parity = show_variants(selftest_of_parity, selftest_of_parity_count, judge, evidence, policy,
+                                ret_refused, ret_passed);
     bool model = show_variants(selftest_of_model, selftest_of_model_count, judge, evidence, policy,
                                ret_refused, ret_passed);
-    return show_others(judge, evidence, policy, ret_refused, ret_passed) && run && model;
+    return show_others(judge, evidence, policy, ret_refused, ret_passed) && run && parity && model;
 }
 
 bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refused, Json *ret_passed)

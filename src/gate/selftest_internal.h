@@ -1,4 +1,4 @@
-// selftest_internal.h - planted bad candidates: what is spoiled, and the two tables of it.
+// selftest_internal.h - planted bad candidates: what is spoiled, and the tables of it.
 #ifndef FEDGATE_GATE_SELFTEST_INTERNAL_H
 #define FEDGATE_GATE_SELFTEST_INTERNAL_H
 
@@ -7,10 +7,13 @@
 typedef struct SelftestVariant {
     const char *name, *check;
     void (*spoil)(Json *bad);   // bad: a copy of the sections that the check reads
+    bool half;   // not shown in FP32 nights, whose evidence has no such part
 } SelftestVariant;
 
 extern const SelftestVariant selftest_of_run[];   // device, time, memory, bits
 extern const size_t selftest_of_run_count;
+extern const SelftestVariant selftest_of_parity[];
+extern const size_t selftest_of_parity_count;
 extern const SelftestVariant selftest_of_model[];   // data, scores, cost, release
 extern const size_t selftest_of_model_count;
 

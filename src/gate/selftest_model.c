@@ -157,20 +157,20 @@ static void rows_lost(Json *bad)
 }
 
 const SelftestVariant selftest_of_model[] = {
-    {"quality.nan", "quality", nan_metric},
-    {"quality.copy", "quality", copy_of_baseline},
-    {"quality.no_better", "quality", no_better},
-    {"quality.slice", "quality", nan_slice},
-    {"input.column", "input", leaking_column},
-    {"distribution.shift", "distribution", scores_moved},
-    {"distribution.nan", "distribution", scores_unknown},
-    {"cost.dear", "cost", dear_night},
-    {"cost.nan", "cost", cost_unknown},
-    {"latency.slow", "latency", slow_score},
-    {"latency.nan", "latency", latency_unknown},
-    {"rubric.formal", "rubric", wrong_arithmetic},
-    {"rubric.fallback", "rubric", rotten_fallback},
-    {"telemetry.lost", "telemetry", rows_lost},
+    {"quality.nan", "quality", nan_metric, false},
+    {"quality.copy", "quality", copy_of_baseline, false},
+    {"quality.no_better", "quality", no_better, false},
+    {"quality.slice", "quality", nan_slice, false},
+    {"input.column", "input", leaking_column, false},
+    {"distribution.shift", "distribution", scores_moved, false},
+    {"distribution.nan", "distribution", scores_unknown, false},
+    {"cost.dear", "cost", dear_night, false},
+    {"cost.nan", "cost", cost_unknown, false},
+    {"latency.slow", "latency", slow_score, false},
+    {"latency.nan", "latency", latency_unknown, false},
+    {"rubric.formal", "rubric", wrong_arithmetic, false},
+    {"rubric.fallback", "rubric", rotten_fallback, false},
+    {"telemetry.lost", "telemetry", rows_lost, false},
 };
 
 const size_t selftest_of_model_count = sizeof selftest_of_model / sizeof selftest_of_model[0];

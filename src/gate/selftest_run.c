@@ -132,21 +132,6 @@ static void leak(Json *bad)
     json_put(live, "bytes", rising(1000000, 4096, PLANTED_STEPS));
 }
 
-static void nan_probe(Json *bad)
-{
-    Json *probes = json_make_array();
-    for (int i = 0; i < 2; i++) {
-        Json *probe = json_make_object();
-        json_put_text(probe, "name", i == 0 ? "planted" : "planted again");
-        json_put_text(probe, "shape", "1x1x1");
-        json_put_text(probe, "unit", "relative");
-        json_put_number(probe, "error", NAN);
-        json_put_number(probe, "limit", 1e-5);
-        json_add(probes, probe);
-    }
-    json_put(selftest_open(bad, "parity", NULL), "probes", probes);
-}
-
 static void other_bits(Json *bad)
 {
     static const char *const digests[] = {"0000000000000000000000000000000000000000000000000000000000000000",
@@ -190,22 +175,21 @@ static void after_deadline(Json *bad)
 }
 
 const SelftestVariant selftest_of_run[] = {
-    {"overlap.exposed", "overlap", no_copy_hidden},
-    {"overlap.starved", "overlap", device_starves},
-    {"overlap.pageable", "overlap", all_pageable},
-    {"overlap.empty", "overlap", no_step_recorded},
-    {"fed.waiting", "fed", always_waiting},
-    {"plausible.peak", "plausible", faster_than_peak},
-    {"plausible.timer", "plausible", stopped_timer},
-    {"closure.unmeasured", "closure", unmeasured_time},
-    {"closure.other", "closure", residual_span},
-    {"memory.budget", "memory", over_budget},
-    {"memory.leak", "memory", leak},
-    {"parity.nan", "parity", nan_probe},
-    {"determinism.bits", "determinism", other_bits},
-    {"determinism.order", "determinism", row_dropped},
-    {"window.stopped", "window", stopped_early},
-    {"window.deadline", "window", after_deadline},
+    {"overlap.exposed", "overlap", no_copy_hidden, false},
+    {"overlap.starved", "overlap", device_starves, false},
+    {"overlap.pageable", "overlap", all_pageable, false},
+    {"overlap.empty", "overlap", no_step_recorded, false},
+    {"fed.waiting", "fed", always_waiting, false},
+    {"plausible.peak", "plausible", faster_than_peak, false},
+    {"plausible.timer", "plausible", stopped_timer, false},
+    {"closure.unmeasured", "closure", unmeasured_time, false},
+    {"closure.other", "closure", residual_span, false},
+    {"memory.budget", "memory", over_budget, false},
+    {"memory.leak", "memory", leak, false},
+    {"determinism.bits", "determinism", other_bits, false},
+    {"determinism.order", "determinism", row_dropped, false},
+    {"window.stopped", "window", stopped_early, false},
+    {"window.deadline", "window", after_deadline, false},
 };
 
 const size_t selftest_of_run_count = sizeof selftest_of_run / sizeof selftest_of_run[0];

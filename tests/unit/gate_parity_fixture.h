@@ -7,44 +7,39 @@
 
 typedef enum Nights { BF16, FP16, BOTH, FP32 } Nights;   // the first two index values of a pair
 
-#define OPERATION(name, reduction, error, reference)                                                         \
-    "{\"name\":\"" name "\",\"shape\":\"64x64\",\"reduction\":" reduction ",\"error\":" error                \
-    ",\"reference_error\":" reference "}"
-#define TENSOR(name, norm, error, cosine, reference)                                                         \
-    "{\"name\":\"" name "\",\"norm\":" norm ",\"error\":" error ",\"cosine\":" cosine                        \
-    ",\"reference_error\":" reference "}"
-#define TENSORS(error, cosine)                                                                               \
-    "[" TENSOR("w1", "0.5", error, cosine,                                                                   \
-               "4e-7") "," TENSOR("w2", "0.25", error, cosine,                                               \
-                                  "3e-7") "," TENSOR("b1", "0.1", error, cosine,                             \
-                                                     "9e-7") "," TENSOR("off", "0", "0", "\"nan\"", "0") "]"
-#define GRADIENTS(error, cosine)                                                                             \
-    "[{\"at\":\"start\",\"step\":0,\"rows\":128,\"tensors\":" TENSORS(                                       \
-        error, cosine) "},{\"at\":\"trained\",\"step\":900,\"rows\":128,\"tensors\":" TENSORS(error,         \
-                                                                                              cosine) "}]"
-#define STEP(at, error, ratio, before, after)                                                                \
-    "{\"at\":\"" at "\",\"step\":4,\"update_error\":" error                                                  \
-    ",\"moved\":0.98,\"moved_reference\":0.981,\"moment_ratio\":" ratio                                      \
-    ",\"representable\":0.02,\"scale_before\":" before ",\"scale_after\":" after                             \
-    ",\"scale_expected\":" after ",\"applied\":true}"
-#define CONTROL(name, error)       "{\"name\":\"" name "\",\"error\":" error "}"
-#define SERIES(kind, seed, ratios) "{\"kind\":\"" kind "\",\"seed\":" seed ",\"log_ratio\":[" ratios "]}"
-#define METRIC_PAIR(seed, reference, candidate)                                                              \
+// Objects of the evidence, one a line.
+// clang-format off
+#define OPERATION(name, reduction, error, reference) \
+    "{\"name\":\"" name "\",\"shape\":\"64x64\",\"reduction\":" reduction ",\"error\":" error ",\"reference_error\":" reference "}"
+#define TENSOR(name, norm, error, cosine, reference) \
+    "{\"name\":\"" name "\",\"norm\":" norm ",\"error\":" error ",\"cosine\":" cosine ",\"reference_error\":" reference "}"
+#define TENSORS(error, cosine) "[" TENSOR("w1", "0.5", error, cosine, "4e-7") "," \
+    TENSOR("w2", "0.25", error, cosine, "3e-7") "," TENSOR("b1", "0.1", error, cosine, "9e-7") "," \
+    TENSOR("off", "0", "0", "\"nan\"", "0") "]"
+#define GRADIENTS(error, cosine) \
+    "[{\"at\":\"start\",\"step\":0,\"rows\":128,\"tensors\":" TENSORS(error, cosine) \
+    "},{\"at\":\"trained\",\"step\":900,\"rows\":128,\"tensors\":" TENSORS(error, cosine) "}]"
+#define STEP(at, error, ratio, before, after) "{\"at\":\"" at "\",\"step\":4,\"update_error\":" error \
+    ",\"moved\":0.98,\"moved_reference\":0.981,\"moment_ratio\":" ratio ",\"representable\":0.02" \
+    ",\"scale_before\":" before ",\"scale_after\":" after ",\"scale_expected\":" after ",\"applied\":true}"
+#define CONTROL(name, error) "{\"name\":\"" name "\",\"error\":" error "}"
+#define SERIES(kind, seed, ratios) \
+    "{\"kind\":\"" kind "\",\"seed\":" seed ",\"log_ratio\":[" ratios "]}"
+#define METRIC_PAIR(seed, reference, candidate) \
     "{\"seed\":" seed ",\"run\":\"r\",\"reference\":" reference ",\"candidate\":" candidate "}"
-#define GOOD_PAIRS                                                                                                       \
-    METRIC_PAIR("1", "0.910", "0.9105")                                                                                  \
-    "," METRIC_PAIR("2", "0.912", "0.9117") "," METRIC_PAIR("3", "0.908", "0.9081") "," METRIC_PAIR(                     \
-        "4", "0.911",                                                                                                    \
-        "0.9106") "," METRIC_PAIR("5", "0.909",                                                                          \
-                                  "0.9092") "," METRIC_PAIR("6", "0.913",                                                \
-                                                            "0.9128") "," METRIC_PAIR("7", "0.907",                      \
-                                                                                      "0.9073") "," METRIC_PAIR("8",     \
-                                                                                                                "0.914", \
-                                                                                                                "0.9137")
-#define SLICE(value, rows, positives, reference, candidate)                                                  \
-    "{\"column\":\"job\",\"value\":\"" value "\",\"rows\":" rows ",\"positives\":" positives                 \
+#define GOOD_PAIRS \
+    METRIC_PAIR("1", "0.910", "0.9105") "," METRIC_PAIR("2", "0.912", "0.9117") "," \
+    METRIC_PAIR("3", "0.908", "0.9081") "," METRIC_PAIR("4", "0.911", "0.9106") "," \
+    METRIC_PAIR("5", "0.909", "0.9092") "," METRIC_PAIR("6", "0.913", "0.9128") "," \
+    METRIC_PAIR("7", "0.907", "0.9073") "," METRIC_PAIR("8", "0.914", "0.9137")
+#define SLICE(value, rows, positives, reference, candidate) \
+    "{\"column\":\"job\",\"value\":\"" value "\",\"rows\":" rows ",\"positives\":" positives \
     ",\"reference\":[" reference "],\"candidate\":[" candidate "]}"
 #define EIGHT(a, b) a "," b "," a "," b "," a "," b "," a "," b
+#define SCALE(initial, final, smallest, applied, skipped, longest) \
+    "{\"initial\":" initial ",\"final\":" final ",\"smallest\":" smallest ",\"attempted\":900" \
+    ",\"applied\":" applied ",\"skipped\":" skipped ",\"schedule\":" applied ",\"longest\":" longest \
+    ",\"at_floor\":0,\"grown\":0,\"lowered\":0,\"stopped\":false}"
 
 // Index 0 and 1 of each array of objects is what single rows spoil.
 static const Edit half_of_both[] = {
@@ -55,22 +50,12 @@ static const Edit half_of_both[] = {
     {"parity.trajectory.steps", "400"},
     {"parity.trajectory.block", "100"},
     {"parity.trajectory.pairs",
-     "[" SERIES("candidate", "1", "0.0001,0.0004,0.0009,0.002") "," SERIES("candidate", "2", "-0.0002,0.0003,-0.0011,0.001") "," SERIES(
-         "ulp", "1",
-         "1e-6,1e-5,0.0004,0.001") "," SERIES("ulp", "2",
-                                              "-1e-6,2e-5,-0.0006,-0.001") "," SERIES("seed", "1",
-                                                                                      "0.02,0.006,0.004,0."
-                                                                                      "003") "," SERIES("see"
-                                                                                                        "d",
-                                                                                                        "2",
-                                                                                                        "-0."
-                                                                                                        "02,-"
-                                                                                                        "0."
-                                                                                                        "006,"
-                                                                                                        "-0."
-                                                                                                        "004,"
-                                                                                                        "-0."
-                                                                                                        "003") "]"},
+     "[" SERIES("candidate", "1", "0.0001,0.0004,0.0009,0.002") ","
+     SERIES("candidate", "2", "-0.0002,0.0003,-0.0011,0.001") ","
+     SERIES("ulp", "1", "1e-6,1e-5,0.0004,0.001") ","
+     SERIES("ulp", "2", "-1e-6,2e-5,-0.0006,-0.001") ","
+     SERIES("seed", "1", "0.02,0.006,0.004,0.003") ","
+     SERIES("seed", "2", "-0.02,-0.006,-0.004,-0.003") "]"},
     {"parity.metric.name", "\"auc\""},
     {"parity.metric.relative", "false"},
     {"parity.metric.higher_is_better", "true"},
@@ -80,44 +65,40 @@ static const Edit half_of_both[] = {
     {"parity.metric.pairs", "[" GOOD_PAIRS "]"},
     {"parity.metric.trained", "{\"reference\":0.915,\"candidate\":0.9152}"},
     {"parity.slices",
-     "[" SLICE("a", "1500", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) "," SLICE(
-         "b", "1450", "300", EIGHT("0.88", "0.89"),
-         EIGHT("0.881", "0.8895")) "," SLICE("c", "40", "10", EIGHT("0.8", "0.9"),
-                                             EIGHT("0.7", "0.8")) ","
-                                                                  "{\"column\":\"job\",\"value\":\"d\","
-                                                                  "\"rows\":10,\"positives\":0}]"},
+     "[" SLICE("a", "1500", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) ","
+     SLICE("b", "1450", "300", EIGHT("0.88", "0.89"), EIGHT("0.881", "0.8895")) ","
+     SLICE("c", "40", "10", EIGHT("0.8", "0.9"), EIGHT("0.7", "0.8")) ","
+     "{\"column\":\"job\",\"value\":\"d\",\"rows\":10,\"positives\":0}]"},
 };
 
-static const Edit half_of_one[2][16] = {
-    [BF16] = {{"precision", "\"bf16\""},
-              {"parity.precision", "\"bf16\""},
-              {"parity.operations", "[" OPERATION("dense", "256", "7e-4", "5e-8") "," OPERATION(
-                                        "assemble", "1", "3.8e-3",
-                                        "0") "," OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
-              {"parity.growth.reduction", "[256,1024,4096,16384]"},
-              {"parity.growth.error", "[2.80e-3,2.86e-3,2.84e-3,2.87e-3]"},
-              {"parity.gradients", GRADIENTS("0.021", "0.9998")},
-              {"parity.step", "[" STEP("start", "0.1", "1.002", "1", "1") "," STEP("trained", "0.02", "0.999",
-                                                                                   "1", "1") "]"},
-              {"parity.scale",
-               "{\"initial\":1,\"final\":1,\"smallest\":1,\"attempted\":900,\"applied\":900,\"skipped\":0,"
-               "\"schedule\":900,\"longest\":0,\"at_floor\":0,\"grown\":0,\"lowered\":0,\"stopped\":false}"}},
-    [FP16] = {{"precision", "\"fp16\""},
-              {"parity.precision", "\"fp16\""},
-              {"parity.operations", "[" OPERATION("dense", "256", "9e-5", "5e-8") "," OPERATION(
-                                        "assemble", "1", "4.8e-4",
-                                        "0") "," OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
-              {"parity.growth.reduction", "[256,1024,4096,16384]"},
-              {"parity.growth.error", "[3.50e-4,3.57e-4,3.55e-4,3.59e-4]"},
-              {"parity.gradients", GRADIENTS("0.0026", "0.999997")},
-              {"parity.step", "[" STEP("start", "0.03", "1.002", "65536", "65536") "," STEP(
-                                  "trained", "0.005", "0.999", "65536",
-                                  "65536") "," STEP("growth", "0.005", "1.001", "32768", "65536") "]"},
-              {"parity.scale",
-               "{\"initial\":65536,\"final\":32768,\"smallest\":16384,\"attempted\":900,\"applied\":896,"
-               "\"skipped\":4,\"schedule\":896,\"longest\":2,\"at_floor\":0,\"grown\":1,\"lowered\":2,"
-               "\"stopped\":false}"}},
+static const Edit half_of_one[2][8] = {
+    [BF16] =
+        {{"precision", "\"bf16\""},
+         {"parity.precision", "\"bf16\""},
+         {"parity.operations",
+          "[" OPERATION("dense", "256", "7e-4", "5e-8") "," OPERATION("assemble", "1", "3.8e-3", "0") ","
+          OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
+         {"parity.growth.reduction", "[256,1024,4096,16384]"},
+         {"parity.growth.error", "[2.80e-3,2.86e-3,2.84e-3,2.87e-3]"},
+         {"parity.gradients", GRADIENTS("0.021", "0.9998")},
+         {"parity.step", "[" STEP("start", "0.1", "1.002", "1", "1") ","
+          STEP("trained", "0.02", "0.999", "1", "1") "]"},
+         {"parity.scale", SCALE("1", "1", "1", "900", "0", "0")}},
+    [FP16] =
+        {{"precision", "\"fp16\""},
+         {"parity.precision", "\"fp16\""},
+         {"parity.operations",
+          "[" OPERATION("dense", "256", "9e-5", "5e-8") "," OPERATION("assemble", "1", "4.8e-4", "0") ","
+          OPERATION("loss sum, binary", "32768", "2e-8", "2e-8") "]"},
+         {"parity.growth.reduction", "[256,1024,4096,16384]"},
+         {"parity.growth.error", "[3.50e-4,3.57e-4,3.55e-4,3.59e-4]"},
+         {"parity.gradients", GRADIENTS("0.0026", "0.999997")},
+         {"parity.step", "[" STEP("start", "0.03", "1.002", "65536", "65536") ","
+          STEP("trained", "0.005", "0.999", "65536", "65536") ","
+          STEP("growth", "0.005", "1.001", "32768", "65536") "]"},
+         {"parity.scale", SCALE("65536", "32768", "16384", "896", "4", "2")}},
 };
+// clang-format on
 
 static inline Json *half_evidence(Nights night)
 {
@@ -125,7 +106,7 @@ static inline Json *half_evidence(Nights night)
     for (size_t i = 0; night != FP32 && i < sizeof half_of_both / sizeof half_of_both[0]; i++) {
         apply(evidence, &half_of_both[i]);
     }
-    for (size_t i = 0; night != FP32 && i < 16 && half_of_one[night][i].path != NULL; i++) {
+    for (size_t i = 0; night != FP32 && i < 8; i++) {
         apply(evidence, &half_of_one[night][i]);
     }
     return evidence;
