@@ -1,12 +1,12 @@
-// trainer.h - the built-in tabular model and its baselines: train, resume, replay, predict, compare precisions;
-// deterministic.
+// trainer.h - the built-in tabular model and its baselines: train, resume, replay, predict, compare
+// precisions; deterministic.
 //
 // Model: embeddings (unknown slot 0) beside numeric inputs -> hidden layers with ReLU -> one output (binary
 // logit, regression) or k logits. AdamW with warm-up and cosine, gradient accumulation, early stop on
 // validation loss, best weights kept. In BF16
-// and FP16 passes run in half precision on FP32 master weights, FP16 under a dynamic loss scale; a model is its
-// master weights and always scores in FP32. The same configuration, data and seed give the same bits for any number
-// of threads, workers, prefetch, restarts. Evidence sections follow evidence.h.
+// and FP16 passes run in half precision on FP32 master weights, FP16 under a dynamic loss scale; a model is
+// its master weights and always scores in FP32. The same configuration, data and seed give the same bits for
+// any number of threads, workers, prefetch, restarts. Evidence sections follow evidence.h.
 #ifndef FEDGATE_TRAINER_H
 #define FEDGATE_TRAINER_H
 
@@ -104,11 +104,11 @@ OWNED_RELEASE(Trainer, trainer_free)
 // One full cycle with the longest batch, optimizer step, validation and the remainder batch under the budget;
 // state restored after. evidence `memory.rehearsal`. ERROR_MEMORY when it does not fit.
 WARN_UNUSED bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error);
-// Parity ladder (design.md section 4): rungs 1 to 4 from the initial weights, before training; state restored.
-// Evidence `parity`. In FP32 only rung 1.
+// Parity ladder (design.md section 4): rungs 1 to 4 from the initial weights, before training; state
+// restored. Evidence `parity`. In FP32 only rung 1.
 WARN_UNUSED bool trainer_parity_early(Trainer *trainer, Json *evidence, Error *error);
-// Rungs 3 and 4 at the trained candidate (after trainer_train), 5 and 6 by paired short trainings; adds to the
-// same section. slices: raw columns of validation rows the metric is taken by. Nothing in FP32.
+// Rungs 3 and 4 at the trained candidate (after trainer_train), 5 and 6 by paired short trainings; adds to
+// the same section. slices: raw columns of validation rows the metric is taken by. Nothing in FP32.
 typedef struct ParitySpec {
     Metric metric;
     const char *const *slice_names;   // columns
@@ -126,9 +126,9 @@ typedef struct TrainResult {
     bool scale_lost;   // stopped because train.scale_stop steps in a row were skipped
 } TrainResult;
 // Trains to the end, until the watch says stop, or until the loss scale is lost. Adds evidence `timeline`,
-// `loop`, `stages`, `limiting_stage`, `plausible.claims`, `plausible.clock`, `memory.live`, `memory.accounts`,
-// `memory.measured_peak_bytes`, `determinism.order` and, not in FP32, `parity.scale`. The timeline is exported
-// to `trace_path` (may be NULL).
+// `loop`, `stages`, `limiting_stage`, `plausible.claims`, `plausible.clock`, `memory.live`,
+// `memory.accounts`, `memory.measured_peak_bytes`, `determinism.order` and, not in FP32, `parity.scale`. The
+// timeline is exported to `trace_path` (may be NULL).
 WARN_UNUSED bool trainer_train(Trainer *trainer, const char *trace_path, TrainResult *ret_result,
                                Json *evidence, Error *error);
 // Replays determinism.steps steps from the start and from a middle checkpoint and compares digests per
