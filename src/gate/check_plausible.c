@@ -27,9 +27,8 @@ static bool read_claim(const Section *plausible, const Json *item, Claim *ret)
         !section_integer(&claim, "count", &ret->count)) {
         return false;
     }
-    bool sound =
-        isfinite(ret->flop) && ret->flop >= 0 && isfinite(ret->bytes) && ret->bytes >= 0 && ret->count >= 1 &&
-        ret->flop + ret->bytes > 0;
+    bool sound = isfinite(ret->flop) && ret->flop >= 0 && isfinite(ret->bytes) && ret->bytes >= 0 &&
+                 ret->count >= 1 && ret->flop + ret->bytes > 0;
     if (!sound) {
         finding_set(plausible->finding, OUTCOME_ERROR, NO_FIGURE,
                     "claim '%.60s' is over %g FLOP, %g bytes, %lld executions", ret->name, ret->flop,
@@ -43,8 +42,7 @@ static bool covers_kernels(const Claim *claim, Finding *ret)
     bool covers = isfinite(claim->time_ns) && claim->time_ns > 0 && isfinite(claim->kernel_union_ns) &&
                   claim->time_ns >= claim->kernel_union_ns && claim->kernel_union_ns >= 0;
     if (!covers) {
-        finding_set(ret, OUTCOME_FAIL,
-                    (Figure){claim->time_ns, claim->kernel_union_ns, "ns", claim->count},
+        finding_set(ret, OUTCOME_FAIL, (Figure){claim->time_ns, claim->kernel_union_ns, "ns", claim->count},
                     "'%.60s' claims %g ns, its kernels ran %g ns: the timer was stopped before the device "
                     "had finished",
                     claim->name, claim->time_ns, claim->kernel_union_ns);
@@ -172,6 +170,10 @@ void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
                              : "no claim says how many FLOP it did");
         return;
     }
+    // The bound of a CPU is that of its FP32 instructions, which compute half precision as well.
+    const char *precision = json_text_or(json_get(evidence, "precision"), "fp32");
+    bool emulated = text_equal(json_text_or(json_get(evidence, "device_class"), ""), "cpu") &&
+                    !text_equal(precision, "fp32");
     double rate = fastest.flop / fastest.time_ns * WALL_NS_PER_S;
     char memory[48] = "";
     if (bound.bandwidth > 0) {
@@ -179,7 +181,8 @@ void check_plausible(const Json *evidence, const Config *policy, Finding *ret)
     }
     bool holds = isfinite(worst) && worst <= 1;
     finding_set(ret, holds ? OUTCOME_PASS : OUTCOME_FAIL, figure,
-                "%s '%.60s' is %.4g FLOP/s, %.2f %% of what %.4g FLOP/s%s%s allow",
+                "%s '%.60s' is %.4g FLOP/s, %.2f %% of what %.4g FLOP/s%s%s allow%s%.8s%s",
                 holds ? "the fastest claim" : "impossible: claim", fastest.name, rate, worst * 100,
-                bound.peak_flops, memory[0] == '\0' ? "" : " and ", memory);
+                bound.peak_flops, memory[0] == '\0' ? "" : " and ", memory, emulated ? "; " : "",
+                emulated ? precision : "", emulated ? " is emulated in fp32" : "");
 }

@@ -23,9 +23,10 @@ static bool stopped(const Section *window)
     bool patience = text_equal(end_reason, "patience") && done > 0 && done <= planned;
     bool whole = planned > 0 && done == planned && text_equal(end_reason, "planned");
     if (early || !(whole || patience)) {
-        finding_set(window->finding, OUTCOME_FAIL, figure,
-                    "training ended at step %lld of %lld, reason '%.20s'%s", (long long)done,
-                    (long long)planned, end_reason, early ? ": it could not finish inside the window" : "");
+        finding_set(
+            window->finding, OUTCOME_FAIL, figure, "training ended at step %lld of %lld, reason '%.20s'%s",
+            (long long)done, (long long)planned, end_reason,
+            early && text_equal(end_reason, "deadline") ? ": it could not finish inside the window" : "");
         return true;
     }
     return false;
@@ -37,6 +38,21 @@ static bool ends_late(const Section *window, const Json *forecast)
     int64_t end = 0;
     int64_t deadline = json_integer_or(json_get(window->at, "deadline_wall_ns"), 0);
     return clock_parse(json_text_or(json_get(forecast, "end"), ""), &end) && end > deadline;
+}
+
+// " (02:30 does not exist on ...)" when the clocks were changed near the deadline, else "".
+typedef struct ClockNote {
+    char text[128];
+} ClockNote;
+
+static ClockNote clock_note(const Section *window)
+{
+    ClockNote note;
+    const char *told = json_text_or(json_get(window->at, "deadline_note"), "");
+    if (told[0] == '\0' || !text_print(note.text, sizeof note.text, " (%.120s)", told)) {
+        note.text[0] = '\0';
+    }
+    return note;
 }
 
 static bool forecasts_inside(const Section *window)
@@ -61,9 +77,10 @@ static bool forecasts_inside(const Section *window)
         }
         if (!inside || ends_late(window, forecast.at)) {
             finding_set(window->finding, OUTCOME_FAIL, (Figure){NAN, NAN, "s", (int64_t)count},
-                        "at step %lld the night was forecast to end by %.40s, after its deadline",
+                        "at step %lld the night was forecast to end by %.40s, after its deadline%s",
                         (long long)step,
-                        json_text_or(json_get(forecast.at, "end_upper"), "a time not recorded"));
+                        json_text_or(json_get(forecast.at, "end_upper"), "a time not recorded"),
+                        clock_note(window).text);
             return false;
         }
     }
@@ -112,7 +129,7 @@ static bool before_deadline(const Section *window, const char *key, const char *
     *ret_left = (double)left / WALL_NS_PER_S;
     if (left < 0) {
         finding_set(window->finding, OUTCOME_FAIL, (Figure){*ret_left, 0, "s", 1},
-                    "%s %.1f s after the deadline", what, -*ret_left);
+                    "%s %.1f s after the deadline%s", what, -*ret_left, clock_note(window).text);
     }
     return left >= 0;
 }
@@ -127,7 +144,8 @@ void check_window(const Json *evidence, const Config *policy, Finding *ret)
         times_agree(&window)) {
         size_t forecasts = json_count(json_get(window.at, "forecasts"));
         finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", (int64_t)forecasts},
-                    "%.0f s were left before the deadline, all %zu forecasts were inside", left, forecasts);
+                    "%.0f s were left before the deadline%s, all %zu forecasts were inside", left,
+                    clock_note(&window).text, forecasts);
     }
 }
 
@@ -146,6 +164,6 @@ void check_window_end(const Json *evidence, const Config *policy, Finding *ret)
             return;
         }
         finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", 1},
-                    "the night ended %.0f s before the deadline", left);
+                    "the night ended %.0f s before the deadline%s", left, clock_note(&window).text);
     }
 }

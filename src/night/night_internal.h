@@ -64,6 +64,7 @@ typedef struct Night {
     DeviceInfo device;
     NightPlan plan;   // made while identifying, reported and enforced by step 3
     bool plan_refused;
+    double rest_seconds;   // after training, of the night that made what is live; 0: not known
     PlanShape shape;
     TrainShape train_shape;
     Json *record;   // identity
@@ -150,7 +151,9 @@ int night_tell(Night *night, const ShipResult *shipped);
 bool night_slot_close(Night *night, bool judged, Error *error);
 void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
                  PlanShape *ret_shape);
-void night_shape_scores(const TrainShape *scored, PlanShape *shape);   // a model that is scored beside it, too
+// Seconds still to come when training has ended, for the forecast: as the night that made what is live took,
+// else a second, and in half precision as long as training, which the later rungs of parity may take at most.
+double night_seconds_after_training(const Night *night, double training_seconds);
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
 

@@ -13,21 +13,6 @@ static int64_t planned_steps(const Config *config, int64_t train_rows)
     return limit > 0 && limit < steps ? limit : steps;
 }
 
-static void most(int64_t *to, int64_t bytes)
-{
-    *to = bytes > *to ? bytes : *to;
-}
-
-void night_shape_scores(const TrainShape *scored, PlanShape *shape)
-{
-    ScoreBytes bytes;
-    trainer_score_bytes(scored, &bytes);
-    most(&shape->score_weights, bytes.weights);
-    most(&shape->score_activations, bytes.activations);
-    most(&shape->score_input, bytes.input);
-    most(&shape->score_workspace, bytes.workspace);
-}
-
 void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
                  PlanShape *ret_shape)
 {
@@ -51,7 +36,12 @@ void night_shape(const Config *config, const Dataset *dataset, const Maps *maps,
     ret_shape->operand_bytes = fixed.operands;
     ret_shape->step_bytes = fixed.step_state;
     ret_shape->pace_bytes = fixed.pace;
-    night_shape_scores(ret_train, ret_shape);
+    ScoreBytes score;
+    trainer_score_bytes(ret_train, &score);
+    ret_shape->score_weights = score.weights;
+    ret_shape->score_activations = score.activations;
+    ret_shape->score_input = score.input;
+    ret_shape->score_workspace = score.workspace;
 }
 
 // Table row of the device, or the bound of a CPU; false when neither is known: then nothing is guessed. A CPU
@@ -108,7 +98,8 @@ bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *
     OWNED(Maps, maps_free) *maps = NULL;
     if (ledger == NULL)
         return FAIL(error, ERROR_MEMORY, 0, "could not allocate the ledger");
-    device = device_open(config_text(config, "device.backend"), 1, clock, ledger, error);
+    device = device_open(config_text(config, "device.backend"), (int)config_integer(config, "device.threads"),
+                         clock, ledger, error);
     dataset = device == NULL ? NULL : dataset_open(config, clock, ledger, error);
     maps = dataset == NULL ? NULL : maps_fit(dataset, config, error);
     if (maps == NULL)
@@ -120,18 +111,44 @@ bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *
                            error);
 }
 
-// Seconds per step of the run that made what is live, when it had the same shape; 0 when there is none.
-static double measured_step_seconds(const Night *night)
+// What the night that made what is live took, when it had the same shape and precision.
+typedef struct Measured {
+    double step_seconds;
+    double around_seconds, after_seconds;   // of the steps around training; of those after it
+} Measured;
+
+static const struct {
+    const char *step;
+    bool after;
+} around_training[] = {{"profile", false},    {"rehearse", false}, {"parity", false}, {"evaluate", true},
+                       {"parity late", true}, {"judge", true},     {"bundle", true},  {"decide", true}};
+
+static bool measured_night(const Night *night, Measured *ret_measured)
 {
     Error ignored = ERROR_INIT;
     char live[UUID_SIZE], name[128], path[FILE_PATH_SIZE];
     if (!night_live_run(night, live) || !text_print(name, sizeof name, "runs/%s/run.json", live) ||
         !file_join(path, night->options->home, name, &ignored))
-        return 0;
+        return false;
     OWNED(Json, json_free) *run = json_read_file(path, NIGHT_JSON_MAX, &ignored);
-    double flop = json_number_or(json_get(run, "step_flop"), 0),
-           seconds = json_number_or(json_get(run, "step_seconds"), 0);
-    return flop > 0 && fabs(flop / night->plan.step_flop - 1) < 0.01 && seconds > 0 ? seconds : 0;
+    double flop = json_number_or(json_get(run, "step_flop"), 0);
+    *ret_measured = (Measured){.step_seconds = json_number_or(json_get(run, "step_seconds"), 0)};
+    for (size_t i = 0; i < sizeof around_training / sizeof around_training[0]; i++) {
+        double seconds = json_number_or(json_get(json_get(run, "seconds"), around_training[i].step), 0);
+        ret_measured->around_seconds += seconds;
+        ret_measured->after_seconds += around_training[i].after ? seconds : 0;
+    }
+    return flop > 0 && fabs(flop / night->plan.step_flop - 1) < 0.01 && ret_measured->step_seconds > 0 &&
+           text_equal(json_text_or(json_get(run, "precision"), ""), night->plan.precision);
+}
+
+double night_seconds_after_training(const Night *night, double training_seconds)
+{
+    const double least = 1;   // judging and bundling, where nothing was measured
+    bool half = night->shape.bytes_per_element < fedgate_type_bytes(FEDGATE_FP32);
+    if (night->rest_seconds > 0)
+        return fmax(night->rest_seconds, least);
+    return least + (half ? training_seconds : 0);
 }
 
 static void note_window(Night *night, bool inside, double seconds)
@@ -143,6 +160,10 @@ static void note_window(Night *night, bool inside, double seconds)
     night_time(night, night->deadline_wall_ns, text);
     json_put_text(window, "deadline", text);
     json_put_integer(window, "deadline_wall_ns", night->deadline_wall_ns);
+    char note[PLAN_NOTE_SIZE];
+    plan_deadline_note(night->config, night->deadline_wall_ns, note);
+    if (note[0] != '\0')
+        json_put_text(window, "deadline_note", note);
     json_put_integer(window, "planned_steps", night->plan.steps);
     json_put_integer(window, "done_steps", 0);
     json_put_bool(window, "stopped_early", !inside);
@@ -182,6 +203,35 @@ static void note_memory(Night *night)
     json_put_text(plausible, "memory_level", "device memory");
 }
 
+// What is live is scored too and may be larger. The plan itself does not look at it: its microbatch changes
+// the bits, and these may not depend on what is live.
+static void plan_live_scores(Night *night)
+{
+    char name[2 * VERSION_SIZE], directory[FILE_PATH_SIZE];
+    Error ignored = ERROR_INIT;   // evaluation says why a live release cannot be scored
+    if (!night->has_head || night->head.to_kind != RELEASE_MODEL ||
+        !text_print(name, sizeof name, "releases/%s", night->head.to) ||
+        !file_join(directory, night->options->home, name, &ignored))
+        return;
+    OWNED(Model, model_free) *model = model_load(directory, &ignored);
+    if (model == NULL)
+        return;
+    TrainShape shape;
+    ScoreBytes bytes;
+    model_shape(model, &shape);
+    trainer_score_bytes(&shape, &bytes);
+    const struct {
+        const char *account;
+        int64_t bytes;
+    } parts[] = {{"score weights", bytes.weights},
+                 {"score activations", bytes.activations},
+                 {"score input", bytes.input},
+                 {"score workspace", bytes.workspace}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i].bytes > plan_ledger_bytes(&night->plan.memory, parts[i].account))
+            ledger_plan(night->ledger, LEDGER_DEVICE, parts[i].account, parts[i].bytes);
+}
+
 // The ledger knows the plan, so that the report shows planned and measured bytes of each account side by
 // side.
 static void plan_accounts(Night *night)
@@ -194,6 +244,7 @@ static void plan_accounts(Night *night)
         if (account != NULL)   // several lines of the plan may be charged to one account
             ledger_plan(night->ledger, LEDGER_DEVICE, account, plan_ledger_bytes(plan, account));
     }
+    plan_live_scores(night);
 }
 
 static bool save_plan(Night *night, Error *error)
@@ -211,9 +262,13 @@ static bool save_plan(Night *night, Error *error)
 StepEnd night_step_plan(Night *night, Error *error)
 {
     night->plan.deadline_wall_ns = night->deadline_wall_ns;
-    double measured = measured_step_seconds(night) * (double)night->plan.steps;
-    if (measured > night->plan.forecast_seconds)
-        night->plan.forecast_seconds = measured;
+    Measured measured;
+    if (measured_night(night, &measured)) {
+        night->rest_seconds = measured.after_seconds;
+        night->plan.forecast_seconds =
+            fmax(night->plan.forecast_seconds,
+                 measured.step_seconds * (double)night->plan.steps + measured.around_seconds);
+    }
     note_memory(night);
     int64_t end = clock_wall_ns(night->clock) + (int64_t)(night->plan.forecast_seconds * 1e9);
     note_window(night, end <= night->deadline_wall_ns, night->plan.forecast_seconds);

@@ -38,8 +38,11 @@ static bool forecast_window(Child *child, int64_t step, int64_t planned)
     if (child->block_count == 0)
         return true;
     WindowForecast forecast;
-    plan_window(child->blocks, child->block_count, child->block_steps, planned - step, 1.0, now,
-                night->deadline_wall_ns, config_real(night->config, "window.margin"), &forecast);
+    double training =
+        stats_mean(child->blocks, child->block_count) / (double)child->block_steps * (double)planned;
+    plan_window(child->blocks, child->block_count, child->block_steps, planned - step,
+                night_seconds_after_training(night, training), now, night->deadline_wall_ns,
+                config_real(night->config, "window.margin"), &forecast);
     if (child->block_count < 3 && forecast.end_wall_ns <= night->deadline_wall_ns)
         forecast.inside =
             true;   // an interval from one or two blocks says nothing yet; the expected end still binds

@@ -1,5 +1,6 @@
 // ledger_test - budgets bind exactly, peaks are peaks of the sum, threads lose nothing.
 #include <fedgate/ledger.h>
+#include <fedgate/text.h>
 
 #include <check.h>
 #include <pthread.h>
@@ -25,6 +26,25 @@ START_TEST(a_charge_over_the_budget_changes_nothing)
     ck_assert(ledger_charge(ledger, LEDGER_HOST, "rows", INT64_MAX, &error));
     ck_assert(!ledger_charge(ledger, LEDGER_HOST, "rows", 1, &error));   // no budget, but no overflow either
     ck_assert_int_eq(ledger_budget(ledger, LEDGER_DEVICE), 50);
+}
+END_TEST
+
+START_TEST(the_accounts_are_told_as_the_evidence_holds_them)
+{
+    OWNED(Ledger, ledger_free) *ledger = ledger_new();
+    Error error = ERROR_INIT;
+    ledger_plan(ledger, LEDGER_DEVICE, "weights", 64);
+    ck_assert(ledger_charge(ledger, LEDGER_DEVICE, "weights", 60, &error));
+    ledger_return(ledger, LEDGER_DEVICE, "weights", 20);
+    ck_assert(ledger_charge(ledger, LEDGER_HOST, "rows", 7, &error));
+    OWNED(Json, json_free) *accounts = ledger_to_json(ledger);
+    SCOPED_TEXT text;
+    text_init(&text, 1000);
+    json_write(accounts, JSON_COMPACT, &text);
+    ck_assert_str_eq(text_string(&text),
+                     "[{\"name\":\"weights\",\"kind\":\"device\",\"planned_bytes\":64,\"peak_bytes\":60,"
+                     "\"live_bytes\":40},{\"name\":\"rows\",\"kind\":\"host\",\"planned_bytes\":0,"
+                     "\"peak_bytes\":7,\"live_bytes\":7}]");
 }
 END_TEST
 
@@ -155,6 +175,7 @@ static Suite *suite(void)
     Suite *s = suite_create("ledger");
     TCase *c = tcase_create("all");
     tcase_add_test(c, a_charge_over_the_budget_changes_nothing);
+    tcase_add_test(c, the_accounts_are_told_as_the_evidence_holds_them);
     tcase_add_test(c, the_peak_is_of_the_sum_not_the_sum_of_peaks);
     tcase_add_test(c, taken_memory_is_zeroed_aligned_and_counted);
     tcase_add_test(c, threads_lose_no_charge);

@@ -84,6 +84,15 @@ static const struct {
      "2026-10-25"},   // the first of two
     {"America/New_York", "06:00", "0", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000-05:00",
      "2026-12-01"},
+    {"America/New_York", "06:00", "0", "2026-03-07T06:00:00-05:00", "2026-03-08T06:00:00.000-04:00",
+     "2026-03-08"},   // 23 hours
+    {"America/New_York", "02:30", "0", "2026-03-07T22:00:00-05:00", "2026-03-08T03:00:00.000-04:00",
+     "2026-03-08"},
+    {"America/New_York", "01:30", "0", "2026-10-31T22:00:00-04:00", "2026-11-01T01:30:00.000-04:00",
+     "2026-11-01"},
+    {"Asia/Tokyo", "02:30", "0", "2026-03-28T22:00:00+01:00", "2026-03-30T02:30:00.000+09:00", "2026-03-30"},
+    {"Europe/Berlin", "02:30", "0", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00.000+01:00",
+     "2026-10-26"},   // begun at the first of the two: the second is not another deadline
     {"Europe/Berlin", "06:00", "30min", "2026-11-30T22:00:00+01:00", "2026-11-30T22:30:00.000+01:00",
      "2026-12-01"},   // slot of the night
     {"Europe/Berlin", "06:00", "10h", "2026-11-30T22:00:00+01:00", "2026-12-01T06:00:00.000+01:00",
@@ -104,6 +113,86 @@ START_TEST(the_deadline_is_an_instant_and_its_date_the_slot)
     clock_format(deadline, deadlines[_i].zone, text);
     ck_assert_str_eq(text, deadlines[_i].deadline);
     ck_assert_str_eq(slot, deadlines[_i].slot);
+}
+END_TEST
+
+// A night of that many hours from its start to its deadline, and what it says of the clocks.
+static const struct {
+    const char *zone, *time, *start;
+    double hours;
+    const char *note;
+} nights[] = {
+    {"Europe/Berlin", "06:00", "2026-03-27T06:00:00+01:00", 24, ""},
+    {"Europe/Berlin", "06:00", "2026-03-28T06:00:00+01:00", 23,
+     "23 hours after the deadline of the day before"},
+    {"Europe/Berlin", "06:00", "2026-03-29T06:00:00+02:00", 24, ""},
+    {"Europe/Berlin", "06:00", "2026-10-24T06:00:00+02:00", 25,
+     "25 hours after the deadline of the day before"},
+    {"Europe/Berlin", "02:30", "2026-03-28T02:30:00+01:00", 23.5,
+     "02:30 does not exist on 2026-03-29: the first instant after the gap"},
+    {"Europe/Berlin", "02:30", "2026-10-24T02:30:00+02:00", 24,
+     "02:30 comes twice on 2026-10-25: the first of the two"},
+    {"Europe/Berlin", "02:30", "2026-10-25T02:30:00+02:00", 25,
+     "25 hours after the deadline of the day before"},
+    {"America/New_York", "06:00", "2026-03-07T06:00:00-05:00", 23,
+     "23 hours after the deadline of the day before"},
+    {"America/New_York", "01:30", "2026-10-31T01:30:00-04:00", 24,
+     "01:30 comes twice on 2026-11-01: the first of the two"},
+    {"Asia/Tokyo", "06:00", "2026-03-28T06:00:00+09:00", 24, ""},
+    {"UTC", "02:30", "2026-10-24T02:30:00+00:00", 24, ""},
+};
+
+START_TEST(a_night_has_as_many_hours_as_its_clocks_leave)
+{
+    char sets[2][64], slot[11], note[PLAN_NOTE_SIZE];
+    int64_t start, deadline;
+    Error error = ERROR_INIT;
+    ck_assert(text_print(sets[0], sizeof sets[0], "window.zone=%s", nights[_i].zone));
+    ck_assert(text_print(sets[1], sizeof sets[1], "window.deadline=%s", nights[_i].time));
+    OWNED(Config, config_free) *config = WITH(sets[0], sets[1]);
+    ck_assert(clock_parse(nights[_i].start, &start));
+    ASSERT_OK(plan_deadline(config, start, &deadline, slot, &error), &error);
+    const int64_t hours_ns = (int64_t)(nights[_i].hours * 3600) * second;
+    ck_assert_int_eq(deadline - start, hours_ns);
+    plan_deadline_note(config, deadline, note);
+    ck_assert_str_eq(note, nights[_i].note);
+    // half an hour less than the night has fits, half an hour more does not; a day of 24 hours would say else
+    for (int more = -1; more <= 1; more += 2) {
+        double block = nights[_i].hours * 3600 / 10 + more * 180;
+        const double blocks[] = {block, block, block};
+        WindowForecast forecast;
+        plan_window(blocks, 3, 100, 1000, 0, start, deadline, 0, &forecast);
+        ck_assert_int_eq(forecast.inside, more < 0);
+    }
+}
+END_TEST
+
+START_TEST(a_night_ended_earlier_by_its_length_says_what_its_named_time_is)
+{
+    char note[PLAN_NOTE_SIZE], slot[11];
+    int64_t start, deadline;
+    Error error = ERROR_INIT;
+    OWNED(Config, config_free) *config =
+        WITH("window.zone=Europe/Berlin", "window.deadline=02:30", "window.length=1h");
+    ck_assert(clock_parse("2026-03-28T22:00:00+01:00", &start));
+    ASSERT_OK(plan_deadline(config, start, &deadline, slot, &error), &error);
+    plan_deadline_note(config, deadline, note);
+    ck_assert_str_eq(note, "02:30 does not exist on 2026-03-29: the first instant after the gap");
+}
+END_TEST
+
+START_TEST(what_comes_after_training_is_part_of_the_forecast)
+{
+    const double blocks[] = {60, 60, 60, 60};
+    WindowForecast forecast;
+    // ten minutes of training left, and parity may take as long again
+    plan_window(blocks, 4, 100, 1000, 0, 0, 900 * second, 0, &forecast);
+    ck_assert(forecast.inside);
+    plan_window(blocks, 4, 100, 1000, 600, 0, 900 * second, 0, &forecast);
+    ck_assert(!forecast.inside);
+    ck_assert_int_eq(forecast.end_wall_ns, 1200 * second);
+    plan_window(blocks, 4, 100, 1000, 600, 0, 1200 * second, 0, &forecast);
+    ck_assert(forecast.inside);
 }
 END_TEST
 
@@ -131,6 +220,10 @@ static Suite *suite(void)
     tcase_add_test_raise_signal(tests, a_forecast_from_no_blocks_is_a_bug, 6);
     tcase_add_loop_test(tests, the_deadline_is_an_instant_and_its_date_the_slot, 0,
                         sizeof deadlines / sizeof deadlines[0]);
+    tcase_add_loop_test(tests, a_night_has_as_many_hours_as_its_clocks_leave, 0,
+                        sizeof nights / sizeof nights[0]);
+    tcase_add_test(tests, a_night_ended_earlier_by_its_length_says_what_its_named_time_is);
+    tcase_add_test(tests, what_comes_after_training_is_part_of_the_forecast);
     tcase_add_test(tests, without_a_zone_the_machines_own_is_used);
     suite_add_tcase(suite, tests);
     return suite;
