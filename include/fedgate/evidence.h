@@ -11,7 +11,8 @@
 //
 // schema "fedgate.evidence/1"; model slot run version device_class precision task: texts; seed: integer;
 //   without schema, model, run, version, device_class or selftest nothing can be judged
-//   task "binary" | "multiclass" | "regression"; precision "fp32" | "bf16" | "fp16"; device_class "cpu", "NVIDIA H200"...
+//   task "binary" | "multiclass" | "regression"; precision "fp32" | "bf16" | "fp16"; device_class "cpu",
+//     "NVIDIA H200"...
 // resumed_from_step: integer, 0 when the run was not resumed
 //
 // timeline -> overlap
@@ -60,29 +61,29 @@
 //
 // parity -> parity. Producers give errors, the judge has the bars (gate/parity_bars.c). u: unit round-off.
 //   precision "fp32" | "bf16" | "fp16"; reference: text ("float64")
-//   probes: [ { name shape error limit unit } ], rung 1 on the FP32 reference arm, at least 2; error scaled by
-//     the norms of the operands; a limit above 1e-4 would let TF32 (5e-4) pass and is an error
+//   probes: [ { name shape error limit unit } ], rung 1 on the FP32 reference arm, at least 2; error scaled
+//     by the norms of the operands; a limit above 1e-4 would let TF32 (5e-4) pass and is an error
 //   All that follows: bf16 and fp16 only, absent else.
-//   operations: [ { name shape reduction error reference_error } ], rung 2: largest |y - exact| / (norm of the
-//     row x norm of the column), of the half arm against float64 on the operands as given before rounding, and
-//     of the FP32 arm; "loss sum": |sum - exact| / exact over so many rows
+//   operations: [ { name shape reduction error reference_error } ], rung 2: largest |y - exact| / (norm of
+//     the row x norm of the column), of the half arm against float64 on the operands as given before
+//     rounding, and of the FP32 arm; "loss sum": |sum - exact| / exact over so many rows
 //   growth: { reduction[] error[] }, rms error / rms result of random products by reduction length
 //   controls: [ { name error } ]: comparisons that must fail: "shuffled gradient", "zeroed gradient"
-//   gradients: [ { at step rows reference_rows[o] tensors: [ { name norm noise error cosine reference_error } ]
-//     } ], rung 3, at "start" and "trained": norm of the reference's, error = ||g - g_ref|| / norm,
-//     reference_error likewise of the reference against float64, on reference_rows; noise: norm that the mean of
-//     `rows` rows has which only cancel, sqrt(mean of the rows' own ||g||^2 / rows): an error counts by the larger
-//     of norm and noise; gradients unscaled, without dropout; norm 0: no cosine
+//   gradients: [ { at step rows reference_rows[o] tensors: [ { name norm noise error cosine reference_error
+//     } ] } ], rung 3, at "start" and "trained": norm of the reference's, error = ||g - g_ref|| / norm,
+//     reference_error likewise of the reference against float64, on reference_rows; noise: norm that the
+//     mean of `rows` rows has which only cancel, sqrt(mean of the rows' own ||g||^2 / rows): an error
+//     counts by the larger of norm and noise; gradients unscaled, without dropout; norm 0: no cosine
 //   step: [ { at step update_error moved moved_reference moment_ratio representable scale_before scale_after
-//     scale_expected applied } ], rung 4, from the same FP32 state, at "start", "trained" and, fp16, "growth":
-//     update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first moment's change
-//     over the reference's, share of master weights that are exact values of the half type; "growth": over two
-//     steps, the scale grows in the first
-//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered stopped },
-//     of the candidate's training; schedule: steps the learning rate went on; stopped: bool
+//     scale_expected applied } ], rung 4, from the same FP32 state, at "start", "trained" and, fp16,
+//     "growth": update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first
+//     moment's change over the reference's, share of master weights that are exact values of the half type;
+//     "growth": over two steps, the scale grows in the first
+//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered
+//     stopped }, of the candidate's training; schedule: steps the learning rate went on; stopped: bool
 //   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
-//     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one ulp
-//     off over FP32), "seed" (FP32 over FP32 of another seed)
+//     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one
+//     ulp off over FP32), "seed" (FP32 over FP32 of another seed)
 //   metric: { name relative higher_is_better quantum rows pairs: [ { seed run reference candidate } ]
 //     trained: { reference candidate } }, rung 6 on validation rows: earlier nights' pairs first, run names
 //     them; quantum: smallest step of the metric; looks: nights that have looked at these pairs, this one
@@ -96,9 +97,9 @@
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
 //   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
-//     input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not matter) of the
-//     last whole epoch, or the first that differed, as the steps took them, also over restarts, and of the
-//     training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
+//     input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not matter) of
+//     the last whole epoch, or the first that differed, as the steps took them, also over restarts, and of
+//     the training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
@@ -118,12 +119,14 @@
 //     live), auc logloss accuracy rmse utility: absent when not defined for the task };
 //     the figures are those of its pair, the candidate's version is `version`
 //   pairs: [ { against value_a value_b difference standard_error lower upper rows identical constant, and for
-//     binary and multiclass tasks utility_a utility_b, a row; margin_kind [o] } ], PairedDifference of stats.h with a = candidate,
-//     against "rule" | "prior" | "linear" | "live", one for each model but the candidate
+//     binary and multiclass tasks utility_a utility_b, a row; margin_kind [o] } ], PairedDifference of
+//     stats.h with a = candidate, against "rule" | "prior" | "linear" | "live", one for each model but the
+//     candidate
 //   slices: [ { column value rows candidate reference reference_name difference lower upper; positives
-//     (binary) } ], oriented as pairs; every value of every column in quality.slices; a candidate that is not a
-//     number where the reference is one fails at any size
-//   calibration: { ece bins[o] }, binary, needed when quality.calibration > 0; threshold [o]; invalid [o]: texts, the producer's reasons why the comparison is void
+//     (binary) } ], oriented as pairs; every value of every column in quality.slices; a candidate that is
+//     not a number where the reference is one fails at any size
+//   calibration: { ece bins[o] }, binary, needed when quality.calibration > 0; threshold [o]; invalid [o]:
+//     texts, the producer's reasons why the comparison is void
 //
 // input -> input
 //   rows: { train validation test after_cutoff bad }

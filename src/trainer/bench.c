@@ -122,9 +122,9 @@ static double norm_of(const float *values, int64_t count, int64_t stride)
     return sqrt(sum);
 }
 
-static double worse(double worst, double error)
+double bench_worse(double worst, double error)
 {
-    return error <= worst ? worst : error;   // NaN is worst
+    return isnan(worst) || error <= worst ? worst : error;
 }
 
 ProductError product_error(const Product *product)
@@ -138,7 +138,7 @@ ProductError product_error(const Product *product)
             double exact = masked ? 0 : exact_value(product, i, j),
                    error = fabs((double)product->y[at] - exact),
                    row = norm_of(product->a + i * product->a_row, product->inner, product->a_inner);
-            worst = worse(worst, error / (row * column * product->factor));
+            worst = bench_worse(worst, error / (row * column * product->factor));
             errors += error * error;
             squares += exact * exact;
         }

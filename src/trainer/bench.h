@@ -42,6 +42,7 @@ typedef struct ProductError {
     double rms;   // rms error over rms of the exact values
 } ProductError;
 ProductError product_error(const Product *product);
+double bench_worse(double worst, double error);   // the larger; NaN is largest and stays
 
 // -- operations that rung 2 measures: the error against float64, NaN when the bench has failed
 typedef struct Operation Operation;

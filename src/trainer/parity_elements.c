@@ -61,7 +61,7 @@ double run_assemble(Bench *bench, FedgateType type, const Operation *op)
                                     : tables[e->offset + codes[row * ASSEMBLE_TABLES + table] * e->width +
                                              column - e->column]);
         double error = fabs((double)x[i] - exact) / fabs(exact);
-        worst = error <= worst ? worst : error;
+        worst = bench_worse(worst, error);
     }
     return bench_ok(bench) ? worst : (double)NAN;
 }
@@ -90,7 +90,7 @@ double run_embedding_gradient(Bench *bench, FedgateType type, const Operation *o
             }
     for (int i = 0; i < ASSEMBLE_FLOATS; i++) {   // a sum of n values: the product with n ones
         double error = fabs((double)gradient[i] - exact[i]) / sqrt(squares[i] * count[i]);
-        worst = error <= worst ? worst : error;
+        worst = bench_worse(worst, error);
     }
     return bench_ok(bench) ? worst : (double)NAN;
 }
@@ -130,7 +130,7 @@ double run_zero_gradient(Bench *bench, FedgateType type, const Operation *op)
     for (int64_t i = 0; i < op->rows && bench_ok(bench); i++) {
         double exact = (double)start[i] * (1 - (double)pace.rate * (double)adam.decay),
                error = fabs((double)pass[i] - exact) / fabs(exact);
-        worst = error <= worst ? worst : error;
+        worst = bench_worse(worst, error);
     }
     return bench_ok(bench) ? worst : (double)NAN;
 }
