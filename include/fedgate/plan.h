@@ -112,8 +112,8 @@ void plan_zone(const Config *config, char ret_zone[static PLAN_ZONE_SIZE]);
 WARN_UNUSED bool plan_deadline(const Config *config, int64_t start_wall_ns, int64_t *ret_deadline_wall_ns,
                                char ret_slot[static 11], Error *error);
 // What daylight saving does to this deadline, for people; "" when nothing: the named time does not exist that
-// day (the first instant after the gap is taken) or comes twice (the first is taken), or the day before it has
-// not 24 hours.
+// day (the first instant after the gap is taken), comes twice (the first is taken), or is not 24 hours after
+// the one before it.
 enum { PLAN_NOTE_SIZE = 160 };
 void plan_deadline_note(const Config *config, int64_t deadline_wall_ns, char ret_note[static PLAN_NOTE_SIZE]);
 

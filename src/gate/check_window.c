@@ -26,7 +26,7 @@ static bool stopped(const Section *window)
         finding_set(
             window->finding, OUTCOME_FAIL, figure, "training ended at step %lld of %lld, reason '%.20s'%s",
             (long long)done, (long long)planned, end_reason,
-            early && text_equal(end_reason, "deadline") ? ": it could not finish inside the window" : "");
+            early && !text_equal(end_reason, "loss_scale") ? ": it could not finish inside the window" : "");
         return true;
     }
     return false;

@@ -138,6 +138,8 @@ static void print_change(const PlanLine *from, const PlanLine *to, Text *out)
         return;
     if (text_equal(to->unit, "bytes") && fabs(by) < 9e18)
         plan_exact_bytes(figure, (int64_t)by);
+    else if (by == trunc(by) && fabs(by) < 9e15)
+        text_from_count(figure, (int64_t)by);
     else
         plan_number(figure, by);
     text_add_format(out, " (%s%s", by > 0 ? "+" : "", figure);

@@ -102,7 +102,8 @@ static void add_accounts(const MemoryPlan *memory, PlanLines *lines)
     for (size_t i = 0; i < memory->account_count; i++) {
         const PlanAccount *account = &memory->accounts[i];
         char name[LINE_SIZE], count[32], each[FIGURE_SIZE];
-        (void)snprintf(name, sizeof name, "%s%s", account->name, account->per_sample ? " a sample" : "");
+        (void)snprintf(name, sizeof name, "%s%s", account->name,
+                       account->per_sample && account->ledger ? " a sample" : "");
         PlanLine *line = bytes_line(lines, name, account->bytes, account->count == 1 ? "" : "%1 x %2");
         text_from_count(count, account->count);
         plan_exact_bytes(each, account->each);

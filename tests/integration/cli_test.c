@@ -59,7 +59,10 @@ START_TEST(help_lists_every_command_and_each_explains_itself)
 }
 END_TEST
 
-static const struct { const char *arguments[5]; const char *words, *hint; } usage_rows[] = {
+static const struct {
+    const char *arguments[5];
+    const char *words, *hint;
+} usage_rows[] = {
     {{"verdit"}, "unknown command 'verdit'", "Did you mean 'verdict'?"},
     {{"qqqqqqqq"}, "unknown command 'qqqqqqqq'", "fedgate help"},
     {{"help", "runn"}, "unknown command 'runn'", "Did you mean 'run'?"},
@@ -203,7 +206,11 @@ START_TEST(the_plan_prints_the_figures_a_reader_can_check)
 }
 END_TEST
 
-static const struct { const char *microbatch; int exit_code; const char *figures[7]; } microbatch_rows[] = {
+static const struct {
+    const char *microbatch;
+    int exit_code;
+    const char *figures[7];
+} microbatch_rows[] = {
     {"train.microbatch=16", 0, {"1.09", "2.18", "3.26", "4.35", "5.44", "8.64", NULL}},
     {"train.microbatch=64", 10, {"4.35", "8.70", "13.06", "17.41", "21.76", "24.96", NULL}},
 };
@@ -222,6 +229,62 @@ START_TEST(the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_
 }
 END_TEST
 
+// One input of the example changed: what moves is in hand-checkable figures, and the rest is counted.
+START_TEST(a_plan_against_another_shows_what_moves_and_through_which_term)
+{
+    const char *example = FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml";
+    SupportRun run;
+    SUPPORT_RUN(&run, "plan", "--config", example, "--against", "memory.per_sample=0.17GB");
+    ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
+    static const char *const figures[] = {"54 = floor(18.4 GB / 0.34 GB)",
+                                          "108 = floor(18.4 GB / 0.17 GB) (+54, x 2)",
+                                          "through sample: 0.34 GB -> 0.17 GB", " lines stay"};
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        ck_assert_msg(says(&run.output, figures[i]), "no %s:\n%s", figures[i], text_string(&run.output));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "plan", "--config", example, "--against", example, "--all");   // a file: the same one
+    ck_assert_int_eq(run.exit_code, 0);
+    ck_assert(says(&run.output, "both configurations say the same") && says(&run.output, "device: 24 GB"));
+    support_run_done(&run);
+    SUPPORT_RUN(&run, "plan", "--config", example, "--set", "train.microbatch=64", "--against",
+                "device.memory=40GB", "--format", "json");
+    ck_assert_int_eq(run.exit_code, 10);   // of the first plan; the second would fit
+    Error error = ERROR_INIT;
+    OWNED(Json, json_free) *json = json_parse(text_string(&run.output), run.output.length, 1u << 20, &error);
+    ck_assert_msg(json != NULL, "%s", error.message);
+    ck_assert_str_eq(json_text_or(json_get(json, "schema"), ""), "fedgate.plan/1");
+    ck_assert(!json_bool_or(json_find(json, "memory.fits"), true));
+    ck_assert(json_bool_or(json_find(json, "against.plan.memory.fits"), false));
+    ck_assert_uint_gt(json_count(json_find(json, "against.moved")), 4);
+    support_run_done(&run);
+}
+END_TEST
+
+static const struct {
+    const char *option, *value;
+    int exit_code;
+    const char *words;
+} bad_against[] = {
+    {"--against", "fixtures/configs/no-such.yaml", 78, "no-such.yaml"},
+    {"--against", FEDGATE_SOURCE_DIR "/fixtures/configs/bad/alias.yaml", 78, "bad/alias.yaml"},
+    {"--against", "memory.no_such=1", 78, "memory.no_such"},
+    {"--against=", NULL, 78, "plan against ''"},
+    {"--all", NULL, 64, "needs '--against'"},
+};
+
+START_TEST(a_second_plan_that_cannot_be_made_is_named)
+{
+    SupportRun run;
+    SUPPORT_RUN(&run, "plan", "--config", FEDGATE_SOURCE_DIR "/fixtures/configs/ledger-example.yaml",
+                bad_against[_i].option, bad_against[_i].value);
+    ck_assert_msg(run.exit_code == bad_against[_i].exit_code, "ended %d: %s", run.exit_code,
+                  text_string(&run.errors));
+    ck_assert_msg(says(&run.errors, bad_against[_i].words), "no %s: %s", bad_against[_i].words,
+                  text_string(&run.errors));
+    support_run_done(&run);
+}
+END_TEST
+
 static char *empty_home(void)
 {
     char *folder = support_folder_new();
@@ -230,7 +293,11 @@ static char *empty_home(void)
     return folder;
 }
 
-static const struct { const char *arguments[5]; int exit_code; const char *output, *errors; } empty_rows[] = {
+static const struct {
+    const char *arguments[5];
+    int exit_code;
+    const char *output, *errors;
+} empty_rows[] = {
     {{"verdict"}, 69, "", "no verdict yet"},
     {{"verdict", "m-0000000000000000"}, 65, "", "no run of version 'm-0000000000000000'"},
     {{"verdict", "../x"}, 64, "", "not a run or version"},
@@ -490,6 +557,9 @@ static Suite *suite(void)
     tcase_add_test(t, every_bad_configuration_is_78_with_file_and_line);
     tcase_add_loop_test(t, the_configurations_of_the_data_sets_are_valid, 0, 4);
     tcase_add_test(t, the_plan_prints_the_figures_a_reader_can_check);
+    tcase_add_test(t, a_plan_against_another_shows_what_moves_and_through_which_term);
+    tcase_add_loop_test(t, a_second_plan_that_cannot_be_made_is_named, 0,
+                        sizeof bad_against / sizeof bad_against[0]);
     tcase_add_loop_test(t, the_plan_of_a_microbatch_prints_its_blocks_and_refuses_what_does_not_fit, 0, 2);
     tcase_add_loop_test(t, an_empty_home_has_an_answer_to_every_question, 0,
                         sizeof empty_rows / sizeof empty_rows[0]);
