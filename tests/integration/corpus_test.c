@@ -144,7 +144,7 @@ static void run_once(const CorpusNight *night, size_t index, const char *home, S
 typedef struct Seen {
     const CorpusNight *night;
     size_t run;
-    Text *differences;
+    Text *differences, *said;   // said: what each run came to, one line a run
     char versions[16][96];   // of the candidate of each run so far
 } Seen;
 
@@ -208,6 +208,16 @@ static void compare_evidence(Seen *seen, const char *home, const Json *verdict, 
     }
 }
 
+// Names the run whose version is live. One that was judged good again is that of several runs: the expected.
+static void name_run(const Seen *seen, const char *version, const char *expected,
+                     char ret_live[static CORPUS_NAME_SIZE])
+{
+    ck_assert(text_copy(ret_live, CORPUS_NAME_SIZE, "a version of no run"));
+    for (size_t i = 0; i <= seen->run && strcmp(ret_live, expected) != 0; i++)
+        if (strcmp(seen->versions[i], version) == 0)
+            ck_assert(text_print(ret_live, CORPUS_NAME_SIZE, "run %zu", i + 1));
+}
+
 static void compare_live(Seen *seen, const char *home, const char *expected)
 {
     SupportRun run;
@@ -216,18 +226,12 @@ static void compare_live(Seen *seen, const char *home, const char *expected)
     OWNED(Json, json_free) *current = json_parse(text_string(&run.output), run.output.length, 100000, &error);
     ck_assert_msg(current != NULL, "current: %s %s", error.message, text_string(&run.errors));
     support_run_done(&run);
-    char live[CORPUS_NAME_SIZE] = "another version";
     const char *version = json_text_or(json_get(current, "version"), "");
+    char live[CORPUS_NAME_SIZE] = "nothing";
     if (text_equal(json_text_or(json_get(current, "kind"), ""), "baseline"))
         ck_assert(text_copy(live, sizeof live, "baseline"));
-    for (size_t i = 0; i <= seen->run; i++)
-        if (strcmp(seen->versions[i], version) == 0)
-            ck_assert(text_print(live, sizeof live, "run %zu", i + 1));
-    // A version that was judged good again is live since its first run, whichever of them is named.
-    size_t named = 0;
-    if (sscanf(expected, "run %zu", &named) == 1 && named >= 1 && named <= seen->run + 1 &&
-        strcmp(seen->versions[named - 1], version) == 0)
-        return;
+    else if (version[0] != '\0')
+        name_run(seen, version, expected, live);
     compare_text(seen, "what is live", live, expected);
 }
 
@@ -238,6 +242,7 @@ static void compare(Seen *seen, const char *home, const SupportRun *run)
     const char *reason = json_text_or(json_get(verdict, "reason"), ""),
                *words = json_text_or(json_get(expected, "reason"), "");
     size_t before = seen->differences->length;
+    text_add_format(seen->said, "    %s: %s\n", json_text_or(json_get(verdict, "outcome"), "?"), reason);
     ck_assert(text_copy(seen->versions[seen->run], sizeof seen->versions[0],
                         json_text_or(json_get(verdict, "version"), "")));
     int64_t code = json_integer_or(json_get(expected, "exit"), -1);
@@ -255,8 +260,8 @@ static void compare(Seen *seen, const char *home, const SupportRun *run)
     compare_live(seen, home, json_text_or(json_get(expected, "live"), ""));
     if (seen->differences->length > before) {
         const char *errors = text_string(&run->errors);
-        text_add_format(seen->differences, "  run %zu: verdict: %s\n  it said: ...%s\n", seen->run + 1,
-                        reason, errors + (run->errors.length > 1000 ? run->errors.length - 1000 : 0));
+        text_add_format(seen->differences, "  run %zu said: ...%s\n", seen->run + 1,
+                        errors + (run->errors.length > 1000 ? run->errors.length - 1000 : 0));
     }
 }
 
@@ -266,8 +271,10 @@ static void run_night(const CorpusNight *night)
     ck_assert(text_print(home, sizeof home, "%s/%s", folder, night->name));
     int64_t begun = clock_monotonic_ns(clock_real());
     SCOPED_TEXT differences;
+    SCOPED_TEXT said;
     text_init(&differences, 100000);
-    Seen seen = {.night = night, .differences = &differences};
+    text_init(&said, 100000);
+    Seen seen = {.night = night, .differences = &differences, .said = &said};
     ck_assert_uint_le(night->runs, sizeof seen.versions / sizeof seen.versions[0]);
     copy_home(home);
     for (seen.run = 0; seen.run < night->runs; seen.run++) {
@@ -277,8 +284,8 @@ static void run_night(const CorpusNight *night)
         support_run_done(&run);
     }
     double seconds = (double)(clock_monotonic_ns(clock_real()) - begun) / 1e9;
-    printf("%s %-32s %.1f s\n%s", differences.length > 0 ? "differs" : "as expected", night->name, seconds,
-           text_string(&differences));
+    printf("%s %s, %.1f s\n%s%s", differences.length > 0 ? "DIFFERS" : "as expected:", night->name, seconds,
+           text_string(&said), text_string(&differences));
     fflush(stdout);
     ck_assert_msg(differences.length == 0, "night '%s' (%s) differs", night->name,
                   json_text_or(json_get(night->given, "stands_for"), ""));
