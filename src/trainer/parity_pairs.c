@@ -42,13 +42,21 @@ static int64_t steps_fitting(const Parity *parity, size_t pairs, size_t ulps)
     return (int64_t)((share_of_training * training - fixed) / (3 * batch * runs));
 }
 
+// Down to a power of two, or half as much again: nights of about the same length train pairs of one length,
+// and only such pairs add up.
+static int64_t round_steps(int64_t steps)
+{
+    int64_t rounded = LEAST_STEPS;
+    while (2 * rounded <= steps)
+        rounded *= 2;
+    return rounded + rounded / 2 <= steps ? rounded + rounded / 2 : rounded;
+}
+
 static int64_t choose_steps(const Parity *parity, size_t pairs, size_t ulps)
 {
     const Trainer *trainer = parity->trainer;
     int64_t asked = config_integer(trainer->config, "parity.steps"),
-            steps = asked > 0 ? asked : steps_fitting(parity, pairs, ulps);
-    if (asked == 0)   // whole blocks
-        steps = steps > LEAST_STEPS ? steps / BLOCKS * BLOCKS : LEAST_STEPS;
+            steps = asked > 0 ? asked : round_steps(steps_fitting(parity, pairs, ulps));
     return steps < trainer->planned ? steps : trainer->planned;
 }
 
