@@ -54,7 +54,8 @@
 //   unexplained_bytes: what no account explains (on cpu: of the process)
 //   process_peak_bytes [o]: peak resident host memory, shown only
 //   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], kind "device" | "pinned" | "host"
-//   validation_bytes: device bytes of validation as planned, inside planned_peak_bytes
+//   validation_bytes [o]: device bytes of validation as planned, inside planned_peak_bytes
+//   refusal [o]: why the plan was refused, or which account asked for more than was left
 //   live: { phase index[] bytes[] }, live device bytes at the same phase of steps over the whole run; at
 //     least 13 (3 of warm-up), not thinned to fewer than 100
 //   rehearsal: { ok: bool, peak_bytes }
@@ -107,8 +108,10 @@
 //     train.patience is a normal end: false, with end_reason "patience"
 //   times as texts and as *_wall_ns agree to the millisecond
 //   end_reason [o]: "planned" (default; done must reach planned) | "patience" | "deadline" | "time_limit"
+//     | "loss_scale"
 //   forecasts: [ { at_step inside end[o] end_upper[o] } ], at least one, every one inside
 //   deadline_wall_ns; now_wall_ns: when training and evaluation had ended
+//   deadline_note [o]: what daylight saving did to the deadline, shown only
 //   ended_wall_ns: end of step 10, for the late judgement; not asked for in the early one
 //
 // quality -> quality
