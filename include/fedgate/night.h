@@ -2,9 +2,10 @@
 // order.
 //
 // Files of a run, in <home>/runs/<run>/: record.json (identity), plan.json, plan.txt, evidence.json,
-// timeline.json (Chrome trace), judgement.json, verdict.json, verdict.txt, run.json (complete run record),
-// log.jsonl, progress.json, state.json (step reached), checkpoints/, profile.json. <home>/last-verdict.json
-// is replaced atomically at every end except usage errors and a second start's refusal.
+// timeline.json (Chrome trace), judgement.json, release-evidence.json (what a person accepts a release by),
+// verdict.json, verdict.txt, run.json (complete run record), log.jsonl, progress.json, state.json (step
+// reached), checkpoints/, profile.json. <home>/last-verdict.json is replaced atomically at every end except
+// usage errors and a second start's refusal.
 #ifndef FEDGATE_NIGHT_H
 #define FEDGATE_NIGHT_H
 

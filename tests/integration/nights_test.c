@@ -130,6 +130,57 @@ static void expect_live(const char *kind)
 
 // -- promote, the same slot again, the same version again
 
+// Beside the verdict lies what a person accepts the release by, and both say the same of the rubric.
+static void expect_accepted(void)
+{
+    char name[256];
+    Json *verdict = read_home("last-verdict.json");
+    ck_assert(text_print(name, sizeof name, "runs/%s/release-evidence.json",
+                         json_text_or(json_get(verdict, "run"), "")));
+    Json *file = read_home(name);
+    ck_assert(json_same(json_get(file, "rubric"), json_get(verdict, "rubric")));
+    ck_assert(json_bool_or(json_find(file, "rubric.required_met"), false));
+    ck_assert(json_number_or(json_find(file, "rubric.score"), 0) >= 0.8);
+    ck_assert(json_number_or(json_find(file, "checkpoint.value"), 0) >= 0.8);
+    ck_assert_int_gt(json_integer_or(json_find(file, "worked_example.wall_ns"), 0), 0);
+    ck_assert(json_bool_or(json_find(file, "fallback.verified"), false));
+    ck_assert(json_number_or(json_find(file, "cost.cost_per_sample"), 0) > 0);
+    json_free(file);
+    json_free(verdict);
+}
+
+// k x k utilities, and how many classes there are is known from the rows only: said before training, not
+// after.
+START_TEST(test_utilities_that_fit_no_task_end_78)
+{
+    static const struct {
+        const char *sets[6], *words;
+    } refused[] = {
+        {{"task=binary"}, "option 'quality.utilities' is for task 'multiclass', not 'binary'"},
+        {{"task=multiclass", "data.target=weekday", "data.categorical=channel,customer",
+          "quality.metric=logloss", "data.labels=mon=0,tue=1,wed=2,thu=3,fri=4,sat=5,sun=6",
+          "baseline.rule="},
+         "option 'quality.utilities' has 4 numbers, 7 classes need 49"},
+    };
+    begin_learnable();
+    for (size_t i = 0; i < 2; i++) {
+        const char *const *sets = refused[i].sets;
+        SupportRun run;
+        const char *arguments[20] = {"run", "--set", "quality.utilities=1,0,0,1"};
+        size_t count = 3;
+        for (size_t k = 0; k < 6 && sets[k] != NULL; k++) {
+            arguments[count++] = "--set";
+            arguments[count++] = sets[k];
+        }
+        fedgate(&run, MODEL, arguments);
+        ck_assert_msg(run.exit_code == 78 && strstr(text_string(&run.errors), refused[i].words) != NULL,
+                      "%d: %s", run.exit_code, text_string(&run.errors));
+        support_run_done(&run);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(test_a_good_first_night_is_promoted_and_judged_once)
 {
     begin_learnable();
@@ -137,6 +188,7 @@ START_TEST(test_a_good_first_night_is_promoted_and_judged_once)
     FEDGATE(&run, MODEL, "run");
     expect(&run, 0, "promoted", "");
     expect_live("release");
+    expect_accepted();
     support_run_done(&run);
     FEDGATE(&run, MODEL, "run");   // no work, same code, and it says so
     ck_assert_int_eq(run.exit_code, 0);
@@ -501,6 +553,7 @@ static Suite *suite(void)
     TCase *nights = tcase_create("nights");
     tcase_set_timeout(nights, 300);
     tcase_add_test(nights, test_a_good_first_night_is_promoted_and_judged_once);
+    tcase_add_test(nights, test_utilities_that_fit_no_task_end_78);
     tcase_add_test(nights, test_quiet_is_silent_when_promoted);
     tcase_add_test(nights, test_a_corrupted_live_release_is_reverted_to_the_last_known_good);
     tcase_add_test(nights, test_a_rollback_is_not_undone_by_the_next_night);
