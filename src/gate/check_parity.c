@@ -95,12 +95,13 @@ static void say_pass(const Ladder *ladder, Finding *ret)
     const Reading *nearest = ladder_nearest(ladder, RUNG_COUNT, &bar);
     const Reading *metric = &ladder->readings[BAR_METRIC];
     Figure figure = {nearest->value, nearest->limit, parity_bars[bar].unit, metric->n};
-    finding_set(
-        ret, OUTCOME_PASS, figure,
-        "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs); nearest its bar: %s '%.40s' "
-        "%s, %.3g of %.3g",
-        ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n,
-        parity_bars[bar].name, nearest->worst, nearest->at, nearest->value, nearest->limit);
+    char place[200];
+    bar_place(bar, nearest, place, sizeof place);
+    finding_set(ret, OUTCOME_PASS, figure,
+                "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs); nearest its bar: %s, "
+                "%.3g of %.3g",
+                ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n, place,
+                nearest->value, nearest->limit);
 }
 
 static void say(const Ladder *ladder, Finding *ret)

@@ -144,7 +144,7 @@ const BarInfo parity_bars[BAR_COUNT] = {
 
 static double share_used(const BarInfo *bar, double value, double limit)
 {
-    if (!isfinite(value) || !isfinite(limit)) {
+    if (!isfinite(value)) {
         return INFINITY;
     }
     if (bar->least) {
@@ -176,7 +176,7 @@ double bar_limit(const Ladder *ladder, Bar bar)
 
 bool bar_broken(const Ladder *ladder, Bar bar)
 {
-    return ladder->readings[bar].n > 0 && ladder->readings[bar].outcome != OUTCOME_PASS;
+    return ladder->readings[bar].outcome != OUTCOME_PASS;   // a pass as long as nothing was shown
 }
 
 static Figure figure_of(const Ladder *ladder, Bar bar)
@@ -212,6 +212,12 @@ const Reading *ladder_nearest(const Ladder *ladder, Rung rung, Bar *ret_bar)
     return nearest;
 }
 
+void bar_place(Bar bar, const Reading *reading, char *to, size_t size)
+{
+    snprintf(to, size, reading->worst[0] == '\0' ? "%s%s%s%s" : "%s '%s'%s%s", parity_bars[bar].name,
+             reading->worst, reading->at[0] == '\0' ? "" : " ", reading->at);
+}
+
 void ladder_settle(Ladder *ladder, Rung rung)
 {
     Finding *finding = &ladder->findings[rung];
@@ -223,8 +229,7 @@ void ladder_settle(Ladder *ladder, Rung rung)
     Figure figure = figure_of(ladder, bar);
     if (nearest->outcome == OUTCOME_FAIL) {
         char what[200];
-        snprintf(what, sizeof what, nearest->worst[0] == '\0' ? "%s%s%s%s" : "%s '%s'%s%s",
-                 parity_bars[bar].name, nearest->worst, nearest->at[0] == '\0' ? "" : " ", nearest->at);
+        bar_place(bar, nearest, what, sizeof what);
         (void)(parity_bars[bar].least ? require_at_least(finding, figure, what)
                                       : require_at_most(finding, figure, what));
     } else if (finding->outcome == OUTCOME_PASS && finding->reason[0] == '\0') {
@@ -247,6 +252,16 @@ bool ladder_list(const Section *parity, const char *key, const char *dotted, con
         return false;
     }
     return true;
+}
+
+void *ladder_room(const Section *section, size_t count, size_t size)
+{
+    void *room = section->judge == NULL ? NULL : arena_take_array(section->judge, count + 1, size);
+    if (room == NULL) {
+        finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "%zu entries of '%s' do not fit the memory of the judge", count, section->name);
+    }
+    return room;
 }
 
 bool ladder_error(const Section *section, const char *key, double *ret_value)

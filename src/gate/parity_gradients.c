@@ -169,7 +169,7 @@ static void name_scale(Ladder *ladder)
 {
     const Reading *error = &ladder->readings[BAR_GRADIENT];
     bool straight = bar_broken(ladder, BAR_GRADIENT) && !bar_broken(ladder, BAR_COSINE);
-    if (straight && isfinite(error->value) && !ladder->named[RUNG_GRADIENTS]) {
+    if (straight && isfinite(error->value)) {
         bar_name_cause(
             ladder, BAR_GRADIENT,
             "gradient of '%.40s' %.20s has the right direction and the wrong length: error %.5g, at most "

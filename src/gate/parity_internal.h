@@ -87,9 +87,11 @@ typedef struct Ladder {
 // -- bars (parity_bars.c)
 void bar_see(Ladder *ladder, Bar bar, double value, double limit, const char *worst, const char *at);
 double bar_limit(const Ladder *ladder, Bar bar);
-bool bar_broken(const Ladder *ladder, Bar bar);   // shown at least one figure, and does not hold
+bool bar_broken(const Ladder *ladder, Bar bar);
 // The rung fails by this bar, for a cause that is known.
 void bar_name_cause(Ladder *ladder, Bar bar, const char *format, ...) PRINTF_LIKE(3, 4);
+// "error of the gradient 'w1' trained": what a bar measures and where its worst figure is.
+void bar_place(Bar bar, const Reading *reading, char *to, size_t size);
 // The bar that does not hold by most becomes the finding, unless a fail stands there already.
 void ladder_settle(Ladder *ladder, Rung rung);
 // The worst bar, among equals the one nearest to (or furthest over) its limit, of one rung or of all
@@ -100,6 +102,8 @@ const Reading *ladder_nearest(const Ladder *ladder, Rung rung, Bar *ret_bar);
 // The array `key` of parity with at least one entry; its entries are read through *ret_list, named `dotted`.
 bool ladder_list(const Section *parity, const char *key, const char *dotted, const Json **ret_array,
                  Section *ret_list);
+// Room for count + 1 entries, zeroed; NULL, with the finding written, when memory is short.
+void *ladder_room(const Section *section, size_t count, size_t size);
 // A number that is not below 0; NaN and infinity are left to its bar.
 bool ladder_error(const Section *section, const char *key, double *ret_value);
 // By how much the candidate is better; relative to the reference where the metric's margins are.

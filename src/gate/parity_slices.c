@@ -173,18 +173,17 @@ void rung_slices(Ladder *ladder, const Section *parity)
         return;
     }
     size_t count = json_count(array);
-    Slice *slices = list.judge == NULL ? NULL : arena_take_array(list.judge, count + 1, sizeof *slices);
-    bool *rejected = list.judge == NULL ? NULL : arena_take_array(list.judge, count + 1, sizeof *rejected);
-    Harms harms = {slices, 0, section_scratch(&list, count), section_scratch(&list, count), 0};
+    Slice *slices = ladder_room(&list, count, sizeof *slices);
+    bool *rejected = ladder_room(&list, count, sizeof *rejected);
+    Harms harms = {slices, 0, ladder_room(&list, count, sizeof(double)),
+                   ladder_room(&list, count, sizeof(double)), 0};
     if (slices == NULL || rejected == NULL || harms.mean == NULL || harms.p == NULL) {
-        finding_set(list.finding, OUTCOME_ERROR, NO_FIGURE, "%zu slices do not fit the memory of the judge",
-                    count);
         return;
     }
     int64_t tonight = ladder_pairs_tonight(ladder, json_get(metric.at, "pairs"));
     if (measure_slices(ladder, &list, &stats_metrics[name], slices, array, tonight, &harms)) {
         see_harms(ladder, &list, &harms, rejected);
-        if (harms.count == 0 && list.finding->outcome == OUTCOME_PASS) {
+        if (harms.count == 0) {
             finding_set(list.finding, OUTCOME_NOT_APPLICABLE, NO_FIGURE,
                         "%lld slices are too small to tell anything", (long long)harms.small);
         }

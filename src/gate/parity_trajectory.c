@@ -51,10 +51,8 @@ typedef struct Course {
 static bool read_course(const Section *list, const Json *pairs, Course *ret)
 {
     *ret = (Course){.count = json_count(pairs), .blocks = SIZE_MAX};
-    ret->series = list->judge == NULL ? NULL : arena_take_array(list->judge, ret->count, sizeof(Series));
+    ret->series = ladder_room(list, ret->count, sizeof *ret->series);
     if (ret->series == NULL) {
-        finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE, "%zu series do not fit the memory of the judge",
-                    ret->count);
         return false;
     }
     for (size_t i = 0; i < ret->count; i++) {

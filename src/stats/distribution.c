@@ -103,7 +103,8 @@ double stats_t_cdf(double t, double freedom)
         return stats_normal_cdf(t);
     }
     double all = freedom + t * t;
-    double tail = isinf(all) ? 0 : incomplete_beta(freedom / 2, 0.5, freedom / all, t * t / all) / 2;
+    double tail =
+        incomplete_beta(freedom / 2, 0.5, freedom / all, t * t / all) / 2;   // 0 when all is infinite
     return t > 0 ? 1 - tail : tail;
 }
 

@@ -10,9 +10,11 @@ typedef enum Nights { BF16, FP16, BOTH, FP32 } Nights;   // the first two index 
 // Objects of the evidence, one a line.
 // clang-format off
 #define OPERATION(name, reduction, error, reference) \
-    "{\"name\":\"" name "\",\"shape\":\"64x64\",\"reduction\":" reduction ",\"error\":" error ",\"reference_error\":" reference "}"
+    "{\"name\":\"" name "\",\"shape\":\"64x64\",\"reduction\":" reduction ",\"error\":" error \
+    ",\"reference_error\":" reference "}"
 #define TENSOR(name, norm, error, cosine, reference) \
-    "{\"name\":\"" name "\",\"norm\":" norm ",\"error\":" error ",\"cosine\":" cosine ",\"reference_error\":" reference "}"
+    "{\"name\":\"" name "\",\"norm\":" norm ",\"error\":" error \
+    ",\"cosine\":" cosine ",\"reference_error\":" reference "}"
 #define TENSORS(error, cosine) "[" TENSOR("w1", "0.5", error, cosine, "4e-7") "," \
     TENSOR("w2", "0.25", error, cosine, "3e-7") "," TENSOR("b1", "0.1", error, cosine, "9e-7") "," \
     TENSOR("off", "0", "0", "\"nan\"", "0") "]"

@@ -1,4 +1,5 @@
 // gate_parity_metric_test - rungs 5 and 6 of the ladder: trajectory, metric of paired seeds, slices.
+#include "../../src/gate/parity_internal.h"   // each rung with little memory
 #include "gate_parity_fixture.h"
 
 // clang-format off
@@ -227,6 +228,7 @@ static const ParityRow loss_rows[] = {
      "'rmse' is 0.0201, may be at most 0.02", {0}},
     {"within the relative margin", BOTH, {LOSS, {"parity.metric.trained",
      "{\"reference\":100,\"candidate\":101.9}"}}, PASS, "rmse within", {0}},
+    {"a metric without steps", BOTH, {LOSS, {"parity.metric.quantum", "0"}}, PASS, "rmse within", {0}},
     {"a reference of 0", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":0,\"candidate\":1}"}}, FAILS,
      "'rmse' is inf", {0}},
     {"both 0", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":0,\"candidate\":0}"}}, PASS,
@@ -288,6 +290,10 @@ static const ParityRow slice_rows[] = {
      {{"parity.slices.1.candidate", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"},
       {"parity.slices.1.reference", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}},
      FAILS, "auc of slice job 'b' is nan", {0}},
+    {"undefined in FP32 only", BOTH,
+     {{"parity.slices.2.reference", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}},
+     FAILS,
+     "auc of slice job 'c' is 0.7 in half precision and nan", {0}},
     {"undefined in both arms of a small slice", BOTH,
      {{"parity.slices.2.candidate", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"},
       {"parity.slices.2.reference", "[\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\",\"nan\"]"}},
@@ -358,6 +364,28 @@ START_TEST(pairs_of_three_nights_decide)
 }
 END_TEST
 
+// Memory for the judge that ends at every possible place: said, never a pass of its own.
+START_TEST(short_memory_is_an_error)
+{
+    static void (*const rungs[])(Ladder *, const Section *) = {rung_gradients, rung_trajectory, rung_metric,
+                                                               rung_slices, rung_operations};
+    OWNED(Json, json_free) *evidence = half_evidence(BF16);
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){0});
+    bool enough = false;
+    for (size_t bytes = 0; !enough; bytes += 16) {
+        OWNED(Arena, arena_free) *judge = bytes == 0 ? NULL : arena_new(bytes);
+        Finding finding = {OUTCOME_PASS, NAN, NAN, "", 0, ""};
+        Ladder ladder = {.evidence = evidence, .policy = policy, .judge = judge, .precision = "bf16"};
+        Section parity = {json_get(evidence, "parity"), "parity", &finding, judge, SIZE_MAX};
+        rungs[_i](&ladder, &parity);
+        enough = finding.outcome == OUTCOME_PASS;
+        ck_assert_msg(enough || strstr(finding.reason, "do not fit the memory of the judge") != NULL, "%s",
+                      finding.reason);
+        ck_assert(enough == (bytes > 0 && finding.outcome == OUTCOME_PASS) && bytes < 1000000);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("gate_parity_metric_test");
@@ -367,6 +395,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, losses, 0, COUNT(loss_rows));
     tcase_add_loop_test(c, slices, 0, COUNT(slice_rows));
     tcase_add_test(c, pairs_of_three_nights_decide);
+    tcase_add_loop_test(c, short_memory_is_an_error, 0, 5);
     suite_add_tcase(s, c);
     return s;
 }

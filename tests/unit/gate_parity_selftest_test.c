@@ -84,6 +84,33 @@ START_TEST(fp32_nights_are_shown_what_they_can_have)
 }
 END_TEST
 
+static const char *let_pass;
+
+static void judge_that_is_blind(const GateCheck *check, const Json *evidence, const Config *policy,
+                                JudgeScope scope, const Finding *before, Finding *ret)
+{
+    gate_run_check(check, evidence, policy, scope, before, ret);
+    bool blind = text_equal(check->name, let_pass) && json_count(evidence) > 0;
+    ret->outcome = blind ? OUTCOME_PASS : ret->outcome;
+}
+
+// A gate with one judge that only misses evidence is found out, whichever judge it is.
+START_TEST(one_blind_judge_is_found_out)
+{
+    let_pass = gate_checks[_i].name;
+    OWNED(Json, json_free) *evidence = half_evidence(FP16);
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){0});
+    OWNED(Json, json_free) *refused = json_make_array();
+    OWNED(Json, json_free) *passed = json_make_array();
+    ck_assert(!gate_self_test_of(judge_that_is_blind, evidence, policy, refused, passed));
+    for (size_t i = 0; i < json_count(passed); i++) {
+        const char *name = json_text_or(json_at(passed, i), "");
+        ck_assert_msg(text_starts_with(name, let_pass), "%s passed, %s is blind", name, let_pass);
+    }
+    ck_assert_uint_gt(json_count(passed), 0);
+}
+END_TEST
+
 // Evidence that lacks what a variant spoils is refused as well.
 START_TEST(planted_candidates_need_no_evidence_to_be_bad)
 {
@@ -110,6 +137,7 @@ static Suite *suite(void)
     Suite *s = suite_create("gate_parity_selftest_test");
     TCase *c = tcase_create("all");
     tcase_add_loop_test(c, planted_candidates_are_refused_for_what_was_planted, 0, 2);
+    tcase_add_loop_test(c, one_blind_judge_is_found_out, 0, (int)gate_check_count);
     tcase_add_test(c, fp32_nights_are_shown_what_they_can_have);
     tcase_add_test(c, planted_candidates_need_no_evidence_to_be_bad);
     suite_add_tcase(s, c);

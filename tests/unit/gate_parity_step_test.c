@@ -8,6 +8,11 @@
 #define TENSORS_OF(error, cosine, reference) \
     "[" TENSOR("w1", "0.5", error, cosine, reference) "," TENSOR("w2", "0.25", error, cosine, reference) "]"
 
+#define MORE_GRADIENTS \
+    "[{\"at\":\"start\",\"step\":0,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}," \
+    "{\"at\":\"trained\",\"step\":9,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}," \
+    "{\"at\":\"later\",\"step\":99,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}]"
+
 static const ParityRow gradient_rows[] = {
     {"absent", BOTH, {{"parity.gradients", NULL}}, ABSENT, "gradients: 'parity.gradients' was not measured",
      {0}},
@@ -78,6 +83,13 @@ static const ParityRow gradient_rows[] = {
     {"half of the tensors off", FP16, {ALL_ERRORS("0.04")}, FAILS, "median tensor start is 0.04", {0}},
     {"not unscaled", BOTH, {{"parity.gradients.0.tensors.0.error", "65535"}}, FAILS,
      "gradient of 'w1' start has the right direction and the wrong length: error 65535", {0}},
+    {"not unscaled, and only at the start", BOTH,
+     {{"parity.gradients.0.tensors.0.error", "65535"}, {"parity.gradients.1.at", "\"later\""}}, FAILS,
+     "wrong length", {0}},
+    {"more places than are needed", BF16, {{"parity.gradients", MORE_GRADIENTS}}, PASS, "gives", {0}},
+    {"more controls than are needed", BOTH,
+     {{"parity.controls", "[" CONTROL("shuffled gradient", "1.4") "," CONTROL("zeroed gradient", "1") ","
+       CONTROL("doubled gradient", "1") "]"}}, PASS, "gives", {0}},
     {"identical arms", BOTH,
      {{"parity.gradients.0.tensors", TENSORS_OF("0", "1", "3e-7")}}, FAILS,
      "both arms give the same gradient to the last bit at start: nothing was compared", {0}},

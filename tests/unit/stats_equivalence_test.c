@@ -53,6 +53,7 @@ START_TEST(student_probabilities_match_closed_forms)
     for (double v = 1; v < 60; v += 6) {
         assert_near(stats_t_cdf(stats_t_quantile(0.95, v), v), 0.95, 1e-12);
     }
+    ck_assert(isnan(stats_t_quantile(0, 3)) && isnan(stats_t_quantile(NAN, 3)));
     ck_assert(isnan(stats_t_cdf(NAN, 3)) && isnan(stats_t_cdf(1, 0)) && isnan(stats_t_cdf(1, NAN)));
 }
 END_TEST
@@ -301,6 +302,7 @@ START_TEST(decisions_of_several_classes)
     const double bad[] = {0.5, NAN, 0.5, 0.1, 0.6, 0.3, 0.4, 0.4, 0.2};
     ck_assert(isnan(stats_class_utility(p, outside, NULL)) && isnan(stats_class_utility(p, below, NULL)));
     ck_assert(isnan(stats_class_utility(p, between, NULL)));
+    ck_assert(isnan(stats_metric(METRIC_LOGLOSS, p, below, NULL)));
     ck_assert(isnan(stats_class_utility((Predictions){bad, 3, 3}, target, NULL)));
     ck_assert(isnan(stats_class_utility((Predictions){score, 0, 3}, target, NULL)));
 }
