@@ -80,8 +80,9 @@
 //     "growth": update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first
 //     moment's change over the reference's, share of master weights that are exact values of the half type;
 //     "growth": over two steps, the scale grows in the first
-//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered
-//     stopped }, of the candidate's training; schedule: steps the learning rate went on; stopped: bool
+//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered grows[o]
+//     stopped }, of the candidate's training; schedule: steps the learning rate went on; grows, stopped:
+//     bools; grows false: the scale is fixed and no step at "growth" is asked for
 //   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
 //     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one
 //     ulp off over FP32), "seed" (FP32 over FP32 of another seed)

@@ -95,7 +95,8 @@ static void name_cause(Ladder *ladder, const Step *s)
 void rung_step(Ladder *ladder, const Section *parity)
 {
     static const char *const wanted[] = {"start", "trained", "growth"};
-    bool found[3] = {false, false, ladder->half != HALF_FP16};   // only FP16 has a scale that grows
+    bool fixed = !json_bool_or(json_find(ladder->evidence, "parity.scale.grows"), true);
+    bool found[3] = {false, false, ladder->half != HALF_FP16 || fixed};   // a scale that grows must be seen to
     const Json *steps = NULL;
     Section list;
     if (!ladder_list(parity, "step", "parity.step", &steps, &list) ||
@@ -128,12 +129,13 @@ void rung_step(Ladder *ladder, const Section *parity)
 typedef struct Scale {
     double initial, final, smallest;
     int64_t attempted, applied, skipped, schedule, at_floor;
-    bool stopped;
+    bool grows, stopped;
 } Scale;
 
 static bool read_scale(const Section *parity, Scale *ret)
 {
     Section scale;
+    ret->grows = true;
     return section_child(parity, "scale", "parity.scale", &scale) &&
            section_amount(&scale, "initial", &ret->initial) && section_amount(&scale, "final", &ret->final) &&
            section_amount(&scale, "smallest", &ret->smallest) &&
@@ -142,6 +144,7 @@ static bool read_scale(const Section *parity, Scale *ret)
            section_count(&scale, "skipped", &ret->skipped) &&
            section_count(&scale, "schedule", &ret->schedule) &&
            section_count(&scale, "at_floor", &ret->at_floor) &&
+           (!section_has(&scale, "grows") || section_bool(&scale, "grows", &ret->grows)) &&
            section_bool(&scale, "stopped", &ret->stopped);
 }
 
@@ -154,6 +157,12 @@ static bool scale_possible(const Section *parity, const Scale *s)
         return false;
     }
     bool sound = s->smallest >= 1 && s->initial >= s->smallest && s->final >= s->smallest;
+    if (sound && !s->grows && s->final > s->initial) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "'parity.scale' says that the loss scale does not grow, and that it grew from %g to %g",
+                    s->initial, s->final);
+        return false;
+    }
     if (!sound) {
         finding_set(parity->finding, OUTCOME_ERROR, (Figure){s->smallest, 1, "", 1},
                     "a loss scale of %g is none: at least 1 and at most where it began (%g) and ended (%g)",
