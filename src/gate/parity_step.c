@@ -95,8 +95,9 @@ static void name_cause(Ladder *ladder, const Step *s)
 void rung_step(Ladder *ladder, const Section *parity)
 {
     static const char *const wanted[] = {"start", "trained", "growth"};
+    // Only a scale that grows must be seen to.
     bool fixed = !json_bool_or(json_find(ladder->evidence, "parity.scale.grows"), true);
-    bool found[3] = {false, false, ladder->half != HALF_FP16 || fixed};   // a scale that grows must be seen to
+    bool found[3] = {false, false, ladder->half != HALF_FP16 || fixed};
     const Json *steps = NULL;
     Section list;
     if (!ladder_list(parity, "step", "parity.step", &steps, &list) ||
