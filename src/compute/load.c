@@ -1,19 +1,83 @@
-// load - absent, refused and unsupported are three answers; a wrong contract is refused unrun.
+// load - absent, refused and unsupported are three answers; a wrong contract is refused before a function of
+// the back end is called.
+//
+// A loaded back end is the file fedgate_<name>.so in the first of these folders that has it:
+// FEDGATE_BACKENDS, beside the program, ../lib/fedgate from there. A file that is found but does not load is
+// refused: going on to another would hide it. A module stays loaded: the libraries behind it cannot be
+// unloaded cleanly.
 #include <fedgate/compute.h>
 
+#include <dlfcn.h>
+#include <fedgate/text.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "load.h"
 
+enum { PLACES = 3 };
+
 static const FedgateBackend *const linked[] = {&fedgate_backend};
+
+static bool program_folder(char *ret_folder, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", ret_folder, size);
+    if (length <= 0 || (size_t)length >= size)
+        return false;
+    ret_folder[length] = '\0';
+    char *slash = strrchr(ret_folder, '/');
+    if (slash)
+        *slash = '\0';
+    return slash != NULL;
+}
+
+// Paths to try, in order; an unknown folder leaves its path empty.
+static void list_places(const char *name, char ret_path[static PLACES][PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const char *asked = getenv("FEDGATE_BACKENDS");
+    bool known = program_folder(folder, sizeof folder);
+    if (!asked || !text_print(ret_path[0], PATH_MAX, "%s/fedgate_%s.so", asked, name))
+        ret_path[0][0] = '\0';
+    if (!known || !text_print(ret_path[1], PATH_MAX, "%s/fedgate_%s.so", folder, name))
+        ret_path[1][0] = '\0';
+    if (!known || !text_print(ret_path[2], PATH_MAX, "%s/../lib/fedgate/fedgate_%s.so", folder, name))
+        ret_path[2][0] = '\0';
+}
+
+static const FedgateBackend *load_module(const char *name, const char *path, Error *error)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+        FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: %s", name, dlerror());
+        return NULL;
+    }
+    const FedgateBackend *backend = dlsym(module, "fedgate_backend");
+    if (!backend)
+        FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: file '%s' has no 'fedgate_backend'",
+             name, path);
+    return backend;
+}
 
 const FedgateBackend *backend_find(const char *name, Error *error)
 {
+    char path[PLACES][PATH_MAX];
     for (size_t i = 0; i < sizeof linked / sizeof linked[0]; i++)
         if (strcmp(linked[i]->name, name) == 0)
             return linked[i];
-    FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' is absent: it is not part of this program",
-         name);
+    list_places(name, path);
+    for (int i = 0; i < PLACES; i++)
+        if (path[i][0] && access(path[i], F_OK) == 0)
+            return load_module(name, path[i], error);
+    SCOPED_TEXT tried;
+    text_init(&tried, 4 * PATH_MAX);
+    for (int i = 0; i < PLACES; i++)
+        if (path[i][0])
+            text_add_format(&tried, ", '%s'", path[i]);
+    FAIL(error, ERROR_UNAVAILABLE, 0,
+         "compute back end '%s' is absent: it is not part of this program; tried%s", name,
+         text_string(&tried) + (tried.length > 0));
     return NULL;
 }
 

@@ -1,0 +1,84 @@
+// cuda_internal - the open cuda device: streams, workspaces, the first failure, what operations share.
+//
+// Operations queue work and return. A call that fails leaves its words in `failure` (the first one stays) and
+// `synchronise` reports them. Sums have a fixed order that follows from the shape alone: no atomics on
+// floats, and no grid of a reduction asks how large the card is. `.cu` files include the contract and headers
+// of this module, nothing else of fedgate.
+#ifndef FEDGATE_CUDA_INTERNAL_H
+#define FEDGATE_CUDA_INTERNAL_H
+
+#include <cuda_runtime.h>
+#include <fedgate/backend_abi.h>
+
+enum {
+    CUDA_WARP = 32,
+    CUDA_BLOCK = 256,
+    CUDA_PLANS = 256,
+    CUDA_SCRATCH = 8 * 1024 * 1024,   // bytes for the partial sums of a reduction
+    CUDA_PARTIALS = 1024   // blocks of a reduction to one number
+};
+
+typedef struct CudaGemm CudaGemm;   // gemm.cu: cuBLASLt handle and the plans made so far
+typedef enum CudaHealth { CUDA_WELL, CUDA_FAILING, CUDA_FAILED } CudaHealth;
+
+typedef struct CudaDevice {
+    const FedgateHost *host;
+    int index, multiprocessors;
+    cudaStream_t compute, copy;
+    CudaGemm *gemm;
+    void *scratch;
+    int health;   // CudaHealth, atomic: copies fail in other threads than operations
+    char failure[FEDGATE_REASON_SIZE];   // final once CUDA_FAILED
+} CudaDevice;
+
+// Notes a failure with what was being done; false when `result` is one.
+bool cuda_good(CudaDevice *device, cudaError_t result, const char *doing);
+void cuda_fail(CudaDevice *device, const char *doing, const char *why);
+void cuda_launched(CudaDevice *device, const char *kernel);   // after launches: the error they left
+bool cuda_failed(const CudaDevice *device, char *ret_reason);   // writes the reason when it has
+
+// Blocks for count elements, grid-stride: enough to fill the device, no more. For kernels whose elements do
+// not depend on each other.
+unsigned cuda_grid(const CudaDevice *device, int64_t count);
+
+// -- gemm.cu
+typedef struct Product {   // d[m x n] = alpha op(a) op(b) + beta d, column-major, then + bias, then max(0, d)
+    FedgateType type, out_type;
+    bool transpose_a, transpose_b;
+    int64_t m, n, k;
+    const void *a, *b, *bias;   // bias NULL: none; else aligned to 16 bytes and of the type of d
+    void *d;
+    float alpha, beta;
+    bool relu;
+} Product;
+CudaGemm *gemm_open(char *ret_libraries, size_t size, char *ret_reason);
+void gemm_close(CudaGemm *gemm);
+bool gemm_multiply(CudaDevice *device, const Product *product);
+
+// -- stream.cu
+void *cuda_event_new(void *device);
+void cuda_event_free(void *event);
+void cuda_event_record(void *device, void *event);
+bool cuda_event_done(void *event);
+bool cuda_event_wait(void *event, int64_t timeout_ns);
+bool cuda_copy_in(void *device, const FedgateCopy *copy, char *ret_reason);
+bool cuda_copy_out(void *device, void *to_host, const void *from, int64_t bytes, char *ret_reason);
+bool cuda_load(void *device, void *to, const void *from_host, int64_t bytes, char *ret_reason);
+bool cuda_synchronise(void *device, char *ret_reason);
+void cuda_zero(void *device, void *to, int64_t bytes);
+void cuda_copy(void *device, void *to, const void *from, int64_t bytes);
+
+// -- operations of the table
+void cuda_assemble(void *device, const FedgateAssemble *op);
+void cuda_assemble_back(void *device, const FedgateAssemble *op);
+void cuda_dense(void *device, const FedgateDense *op);
+void cuda_dense_back(void *device, const FedgateDenseBack *op);
+void cuda_dropout(void *device, const FedgateDropout *op);
+void cuda_loss(void *device, const FedgateLoss *op);
+void cuda_score(void *device, const FedgateScore *op);
+void cuda_square_sum(void *device, const float *x, int64_t count, double *ret_sum);
+void cuda_cast(void *device, const FedgateCast *op);
+void cuda_settle(void *device, const FedgateSettle *op);
+void cuda_adam(void *device, const FedgateAdam *op);
+
+#endif

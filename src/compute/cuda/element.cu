@@ -1,0 +1,213 @@
+// element.cu - the operations element by element: assembling inputs, dropout, norm, the step's decision,
+// AdamW, casts.
+//
+// Every element is written by one thread and every sum has one order. Compiled without fused multiply-add, so
+// that these are the same roundings as the cpu back end's: its bits, but for the order of long sums.
+#include "cuda_element.h"
+
+#include "settle.h"
+
+// -- inputs
+
+template <typename T>
+__global__ void assemble_numeric(T *x, int64_t rows, int64_t width, const float *numeric, int64_t columns)
+{
+    EACH(i, rows * columns)
+    {
+        int64_t row = row_of(i, columns);
+        store_element(x + row * width + (i - row * columns), numeric[i]);
+    }
+}
+
+template <typename T>
+__global__ void assemble_embedding(T *x, int64_t rows, int64_t width, const int32_t *codes, int64_t features,
+                                   int64_t feature, const T *table, FedgateEmbedding e)
+{
+    EACH(i, rows * e.width)
+    {
+        int64_t row = row_of(i, e.width), j = i - row * e.width;
+        x[row * width + e.column + j] = table[codes[row * features + feature] * e.width + j];
+    }
+}
+
+void cuda_assemble(void *handle, const FedgateAssemble *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    WITH_TYPE(op->type, {
+        if (op->numeric_count > 0)
+            assemble_numeric<<<cuda_grid(device, op->rows * op->numeric_count), CUDA_BLOCK, 0,
+                               device->compute>>>((T *)op->x, op->rows, op->width, op->numeric,
+                                                  op->numeric_count);
+        for (int64_t c = 0; c < op->embedding_count; c++) {
+            FedgateEmbedding e = op->embeddings[c];
+            assemble_embedding<<<cuda_grid(device, op->rows * e.width), CUDA_BLOCK, 0, device->compute>>>(
+                (T *)op->x, op->rows, op->width, op->codes, op->embedding_count, c,
+                (const T *)op->tables + e.offset, e);
+        }
+    });
+    cuda_launched(device, "assemble");
+}
+
+// A block owns a code and walks all rows in their order, a tile of codes at a time: the order of the cpu back
+// end. Every block reads every code, so a table of many categories wants the rows sorted by code first.
+template <typename T>
+__global__ void embedding_gradient(float *gradient, const T *dx, int64_t rows, int64_t width,
+                                   const int32_t *codes, int64_t features, int64_t feature,
+                                   FedgateEmbedding e, bool accumulate)
+{
+    __shared__ int found[CUDA_BLOCK];
+    for (int64_t code = blockIdx.x; code < e.cardinality; code += gridDim.x) {
+        for (int64_t j0 = 0; j0 < e.width; j0 += CUDA_BLOCK) {
+            int64_t j = j0 + threadIdx.x;
+            float sum = accumulate && j < e.width ? gradient[code * e.width + j] : 0;
+            for (int64_t first = 0; first < rows; first += CUDA_BLOCK) {
+                int64_t mine = first + threadIdx.x;
+                found[threadIdx.x] = mine < rows && codes[mine * features + feature] == code;
+                if (__syncthreads_or(found[threadIdx.x]))
+                    for (int k = 0; k < CUDA_BLOCK && j < e.width; k++)
+                        if (found[k])
+                            sum += load_element(dx + (first + k) * width + e.column + j);
+                __syncthreads();
+            }
+            if (j < e.width)
+                gradient[code * e.width + j] = sum;
+        }
+    }
+}
+
+void cuda_assemble_back(void *handle, const FedgateAssemble *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    WITH_TYPE(op->type, {
+        for (int64_t c = 0; c < op->embedding_count; c++) {
+            FedgateEmbedding e = op->embeddings[c];
+            unsigned blocks = e.cardinality < 65535 ? (unsigned)e.cardinality : 65535u;
+            embedding_gradient<<<blocks, CUDA_BLOCK, 0, device->compute>>>(
+                op->gradient + e.offset, (const T *)op->x, op->rows, op->width, op->codes,
+                op->embedding_count, c, e, op->accumulate);
+        }
+    });
+    cuda_launched(device, "assemble back");
+}
+
+// -- dropout: the same bits of the same key and position as every back end
+
+static __device__ inline uint32_t mix(uint32_t h)
+{
+    h = (h ^ (h >> 16)) * 0x7feb352du;
+    h = (h ^ (h >> 15)) * 0x846ca68bu;
+    return h ^ (h >> 16);
+}
+
+template <typename T>
+__global__ void drop(T *x, int64_t rows, int64_t width, uint64_t key, uint64_t first_row, uint32_t limit,
+                     float scale)
+{
+    EACH(i, rows * width)
+    {
+        int64_t row = row_of(i, width);
+        uint64_t mixed = (first_row + (uint64_t)row) * 0x9e3779b97f4a7c15u + key;
+        uint32_t seed = mix((uint32_t)mixed) ^ (uint32_t)(mixed >> 32);
+        uint32_t bits = mix(mix((uint32_t)(i - row * width) + seed) ^ seed) >> 8;
+        store_element(x + i, bits < limit ? load_element(x + i) * scale : 0);
+    }
+}
+
+void cuda_dropout(void *handle, const FedgateDropout *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    uint32_t limit = (uint32_t)(op->keep * 16777216.0f);
+    WITH_TYPE(op->type, (drop<<<cuda_grid(device, op->rows * op->width), CUDA_BLOCK, 0, device->compute>>>(
+                            (T *)op->x, op->rows, op->width, op->key, op->row, limit, 1 / op->keep)));
+    cuda_launched(device, "dropout");
+}
+
+// -- the step
+
+__global__ void squares(const float *x, int64_t count, double *partial)
+{
+    double sum = 0;
+    EACH(i, count)
+    sum += (double)x[i] * (double)x[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = sum;
+}
+
+void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_sum)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    double *partial = (double *)device->scratch;
+    unsigned blocks = reduction_grid(count);
+    squares<<<blocks, CUDA_BLOCK, 0, device->compute>>>(x, count, partial);
+    add_partials<<<1, CUDA_BLOCK, 0, device->compute>>>(partial, (int)blocks, ret_sum, false);
+    cuda_launched(device, "square sum");
+}
+
+__global__ void decide(FedgateSettle op)
+{
+    settle_step(&op);
+}
+
+void cuda_settle(void *handle, const FedgateSettle *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    decide<<<1, 1, 0, device->compute>>>(*op);
+    cuda_launched(device, "settle");
+}
+
+template <typename T> __global__ void adam(FedgateAdam op)
+{
+    if (!op.state->apply)
+        return;
+    const int64_t last = op.pace_count - 1;
+    const FedgatePace pace = op.pace[op.state->pace < last ? op.state->pace : last];
+    const float scale = (float)op.state->factor, rest1 = 1 - op.beta1, rest2 = 1 - op.beta2,
+                shrink = pace.rate * op.decay;
+    float *__restrict__ weights = op.weights, *__restrict__ firsts = op.first,
+                        *__restrict__ seconds = op.second;
+    const float *__restrict__ gradients = op.gradient;
+    T *__restrict__ pass = (T *)op.pass;
+    EACH(i, op.count)
+    {
+        float gradient = gradients[i] * scale;
+        float first = op.beta1 * firsts[i] + rest1 * gradient,
+              second = op.beta2 * seconds[i] + rest2 * (gradient * gradient), w = weights[i];
+        firsts[i] = first;
+        seconds[i] = second;
+        w = w - shrink * w -
+            pace.rate * (first * pace.correction1) / (sqrtf(second * pace.correction2) + op.epsilon);
+        weights[i] = w;
+        if (pass)
+            store_element(pass + i, w);
+    }
+}
+
+void cuda_adam(void *handle, const FedgateAdam *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    WITH_TYPE(op->pass_type,
+              (adam<T><<<cuda_grid(device, op->count), CUDA_BLOCK, 0, device->compute>>>(*op)));
+    cuda_launched(device, "adam");
+}
+
+// -- casts
+
+template <typename To, typename From> __global__ void cast(To *to, const From *from, int64_t count)
+{
+    EACH(i, count)
+    store_element(to + i, load_element(from + i));
+}
+
+template <typename From> static void cast_from(CudaDevice *device, const FedgateCast *op)
+{
+    WITH_TYPE(op->to_type, (cast<<<cuda_grid(device, op->count), CUDA_BLOCK, 0, device->compute>>>(
+                               (T *)op->to, (const From *)op->from, op->count)));
+}
+
+void cuda_cast(void *handle, const FedgateCast *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    WITH_TYPE(op->from_type, (cast_from<T>(device, op)));
+    cuda_launched(device, "cast");
+}

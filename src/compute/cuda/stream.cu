@@ -1,0 +1,146 @@
+// stream.cu - events, copies and waiting: what crosses between the host and the two streams.
+//
+// An event that was not recorded yet has not passed, which CUDA says otherwise. Copies and events are called
+// from loader threads, each of which must choose the card first.
+#include "cuda_internal.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct CudaEvent {
+    CudaDevice *device;
+    cudaEvent_t event;
+    bool recorded;   // atomic
+} CudaEvent;
+
+void *cuda_event_new(void *handle)
+{
+    CudaEvent *event = (CudaEvent *)calloc(1, sizeof *event);
+    if (!event)
+        return NULL;
+    event->device = (CudaDevice *)handle;
+    if (cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming) == cudaSuccess)
+        return event;
+    free(event);
+    return NULL;
+}
+
+void cuda_event_free(void *handle)
+{
+    CudaEvent *event = (CudaEvent *)handle;
+    if (event)
+        cudaEventDestroy(event->event);
+    free(event);
+}
+
+static bool recorded(const CudaEvent *event)
+{
+    return __atomic_load_n(&event->recorded, __ATOMIC_ACQUIRE);
+}
+
+static bool record(CudaEvent *event, cudaStream_t stream)
+{
+    bool good = cuda_good(event->device, cudaEventRecord(event->event, stream), "event");
+    __atomic_store_n(&event->recorded, good, __ATOMIC_RELEASE);
+    return good;
+}
+
+void cuda_event_record(void *handle, void *event)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    if (cuda_good(device, cudaSetDevice(device->index), "choice of the device"))
+        record((CudaEvent *)event, device->compute);
+}
+
+// A failed device passes no event: whoever waits gets its time limit, and `synchronise` says what failed.
+bool cuda_event_done(void *handle)
+{
+    CudaEvent *event = (CudaEvent *)handle;
+    if (!recorded(event))
+        return false;
+    cudaError_t result = cudaEventQuery(event->event);
+    return result == cudaSuccess ||
+           (result != cudaErrorNotReady && cuda_good(event->device, result, "event"));
+}
+
+// Looks without a pause at first: a batch that is nearly there is there sooner than a sleeper wakes. The time
+// of a simulated clock stands still while we wait, so there the pauses are counted.
+bool cuda_event_wait(void *handle, int64_t timeout_ns)
+{
+    enum { SPIN_NS = 200000, PAUSE_NS = 20000 };
+    const FedgateHost *host = ((CudaEvent *)handle)->device->host;
+    const struct timespec pause = {0, PAUSE_NS};
+    const int64_t begin = host->now_ns(host->context);
+    int64_t paused = 0;
+    for (;;) {
+        if (cuda_event_done(handle))
+            return true;
+        int64_t waited = host->modelled ? paused : host->now_ns(host->context) - begin;
+        if (waited >= timeout_ns)
+            return false;
+        if (waited >= SPIN_NS || host->modelled) {
+            ppoll(NULL, 0, &pause, NULL);
+            paused += PAUSE_NS;
+        }
+    }
+}
+
+bool cuda_copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    CudaEvent *after = (CudaEvent *)copy->after, *done = (CudaEvent *)copy->done;
+    if (done)
+        __atomic_store_n(&done->recorded, false, __ATOMIC_RELEASE);
+    cudaError_t result = cudaSetDevice(device->index);
+    // The caller has recorded `after` by now: the loader asks for a copy when the compute before it is
+    // queued.
+    if (result == cudaSuccess && after)
+        result = recorded(after) ? cudaStreamWaitEvent(device->copy, after->event, 0) : cudaErrorNotReady;
+    if (result == cudaSuccess)
+        result =
+            cudaMemcpyAsync(copy->to, copy->from, (size_t)copy->bytes, cudaMemcpyHostToDevice, device->copy);
+    return (cuda_good(device, result, "copy in") && (!done || record(done, device->copy))) ||
+           !cuda_failed(device, ret_reason);
+}
+
+static bool copy_and_wait(CudaDevice *device, void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+                          const char *doing, char *ret_reason)
+{
+    cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, kind, device->compute), doing);
+    cuda_good(device, cudaStreamSynchronize(device->compute), doing);
+    return !cuda_failed(device, ret_reason);
+}
+
+bool cuda_copy_out(void *handle, void *to_host, const void *from, int64_t bytes, char *ret_reason)
+{
+    return copy_and_wait((CudaDevice *)handle, to_host, from, bytes, cudaMemcpyDeviceToHost, "copy out",
+                         ret_reason);
+}
+
+bool cuda_load(void *handle, void *to, const void *from_host, int64_t bytes, char *ret_reason)
+{
+    return copy_and_wait((CudaDevice *)handle, to, from_host, bytes, cudaMemcpyHostToDevice, "load",
+                         ret_reason);
+}
+
+bool cuda_synchronise(void *handle, char *ret_reason)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    cuda_good(device, cudaStreamSynchronize(device->copy), "copy stream");
+    cuda_good(device, cudaStreamSynchronize(device->compute), "compute stream");
+    return !cuda_failed(device, ret_reason);
+}
+
+void cuda_zero(void *handle, void *to, int64_t bytes)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    cuda_good(device, cudaMemsetAsync(to, 0, (size_t)bytes, device->compute), "zero");
+}
+
+void cuda_copy(void *handle, void *to, const void *from, int64_t bytes)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, device->compute),
+              "copy");
+}

@@ -1,0 +1,73 @@
+// fake - a back end that is nearly one: each build of it breaks the contract in one way. Its functions end
+// the program, so that a test sees when one was called that must not be.
+#include <fedgate/backend_abi.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#if defined(FAKE_SYMBOL)
+#define fedgate_backend other_backend
+#endif
+#if !defined(FAKE_ABI)
+#define FAKE_ABI FEDGATE_BACKEND_ABI
+#endif
+#if !defined(FAKE_SIZE)
+#define FAKE_SIZE sizeof(FedgateBackend)
+#endif
+
+__attribute__((noreturn)) static void called(void)
+{
+    fputs("fake back end: a function was called\n", stderr);
+    abort();
+}
+
+static bool probe(char *ret_reason)
+{
+#if defined(FAKE_UNSUPPORTED)
+    snprintf(ret_reason, FEDGATE_REASON_SIZE, "no device of this kind");
+    return false;
+#else
+    (void)ret_reason;
+    called();
+#endif
+}
+
+#define SLOT(name) .name = (void *)called
+#pragma GCC diagnostic ignored "-Wpedantic"   // a function as an object: only ever compared with NULL
+__attribute__((visibility("default"))) const FedgateBackend fedgate_backend = {
+    .abi = FAKE_ABI,
+    .size = FAKE_SIZE,
+    .name = "fake",
+    .build = "0",
+    .probe = probe,
+    SLOT(device_count),
+    SLOT(open),
+    SLOT(close),
+    SLOT(take),
+    SLOT(give),
+    SLOT(event_new),
+    SLOT(event_free),
+    SLOT(event_record),
+    SLOT(event_done),
+    SLOT(event_wait),
+    SLOT(copy_in),
+    SLOT(copy_out),
+    SLOT(load),
+    SLOT(synchronise),
+    SLOT(mark_step),
+    SLOT(zero),
+    SLOT(copy),
+    SLOT(assemble),
+    SLOT(assemble_back),
+    SLOT(dense),
+    SLOT(dense_back),
+    SLOT(dropout),
+    SLOT(loss),
+    SLOT(score),
+    SLOT(square_sum),
+    SLOT(cast),
+    SLOT(settle),
+#if !defined(FAKE_EMPTY)
+    SLOT(adam),
+#endif
+};
