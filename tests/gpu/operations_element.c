@@ -169,7 +169,7 @@ static void run_steps(Device *device, void *const *at, const void *given)
     }
 }
 
-static void steps(Gpu *gpu, FedgateType type)
+static void steps(Gpu *gpu, FedgateType type, int64_t offset)
 {
     Error error = ERROR_INIT;
     FedgateStepState state, there;
@@ -179,11 +179,11 @@ static void steps(Gpu *gpu, FedgateType type)
     how.memory[0] = (StepMemory){device_take(gpu->device, "test", sizeof state, &error),
                                  device_take(gpu->device, "test", sizeof pace, &error),
                                  device_take(gpu->device, "test", sizeof square, &error)};
-    Array arrays[] = {array_noise(gpu, FEDGATE_FP32, COUNT, 1, 61, 1),
-                      array_noise(gpu, FEDGATE_FP32, COUNT, 1, 62, 900),
+    Array arrays[] = {array_noise(gpu, FEDGATE_FP32, COUNT, offset, 61, 1),
+                      array_noise(gpu, FEDGATE_FP32, COUNT, offset, 62, 900),
                       array_noise(gpu, FEDGATE_FP32, COUNT, 0, 63, 0.1),
                       array_noise(gpu, FEDGATE_FP32, COUNT, 0, 64, 0), array_new(gpu, type, COUNT, 0)};
-    equal_row(gpu, "adamw", type, differing(gpu, run_steps, &how, arrays, 5));
+    equal_row(gpu, offset ? "adamw unaligned" : "adamw", type, differing(gpu, run_steps, &how, arrays, 5));
     gpu_need(device_copy_out(gpu->device, &there, how.memory[0].state, sizeof there, &error), &error);
     equal_row(gpu, "state of the step", type, memcmp(&there, &state, sizeof state) != 0);
     for (int i = 0; i < 5; i++)
@@ -298,7 +298,8 @@ void test_elements(Gpu *gpu)
         inputs(gpu, type);
         equal_row(gpu, "dropout", type, differing(gpu, run_dropout, &type, &x, 1));
         casts(gpu, type);
-        steps(gpu, type);
+        steps(gpu, type, 0);
+        steps(gpu, type, 1);
         losses(gpu, type);
         array_free(gpu, &x);
     }

@@ -33,10 +33,21 @@ static __device__ inline void store_element(__half *at, float x)
     *at = __float2half_rn(x);
 }
 
-// Elements i of a grid-stride loop, a few of them in flight at a time.
+// 16 bytes of elements: what one thread reads and writes at a time where addresses allow it.
+enum { PACK_BYTES = 16 };
+template <typename T> struct alignas(PACK_BYTES) Pack {
+    enum : int64_t { COUNT = PACK_BYTES / sizeof(T) };
+    T at[COUNT];
+};
+static inline bool packs_lie(const void *address)
+{
+    return (uintptr_t)address % PACK_BYTES == 0;
+}
+
+// Elements i of a grid-stride loop.
 #define EACH(i, count)                                                                                       \
-    _Pragma("unroll 4") for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);        \
-                             i += (int64_t)gridDim.x * blockDim.x)
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                            \
+         i += (int64_t)gridDim.x * blockDim.x)
 
 // i / width; a division of 64 bits is as long as the rest of an element
 static __device__ inline int64_t row_of(int64_t i, int64_t width)

@@ -77,8 +77,8 @@ __global__ void add_chunks(float *sum, const float *partial, int64_t chunks, int
 }
 
 template <typename T>
-__global__ void spread_column(T *__restrict__ dx, const T *__restrict__ x, const T *w, const T *dy,
-                              int64_t rows, int64_t in, bool below_relu, float scale)
+__global__ void spread_column(T *dx, const T *x, const T *w, const T *dy, int64_t rows, int64_t in,
+                              bool below_relu, float scale)
 {
     EACH(i, rows * in)
     {
@@ -89,11 +89,68 @@ __global__ void spread_column(T *__restrict__ dx, const T *__restrict__ x, const
     }
 }
 
-template <typename T> __global__ void mask_below(T *__restrict__ dx, const T *__restrict__ x, int64_t count)
+template <typename T>
+__global__ void spread_packs(Pack<T> *dx, const Pack<T> *x, const T *w, const T *dy, int64_t rows, int64_t in,
+                             bool below_relu, float scale)
+{
+    const int64_t width = in / Pack<T>::COUNT;
+    EACH(i, rows * width)
+    {
+        const int64_t row = row_of(i, width), column = (i - row * width) * Pack<T>::COUNT;
+        const float slope = load_element(dy + row);
+        const Pack<T> below = x[i];
+        Pack<T> to;
+        for (int k = 0; k < Pack<T>::COUNT; k++) {
+            bool open = !below_relu || load_element(&below.at[k]) > 0;
+            store_element(&to.at[k], open ? slope * load_element(w + column + k) * scale : 0);
+        }
+        dx[i] = to;
+    }
+}
+
+template <typename T> __global__ void mask_below(T *dx, const T *x, int64_t count)
 {
     EACH(i, count)
     if (!(load_element(x + i) > 0))
         store_element(dx + i, 0);
+}
+
+template <typename T> __global__ void mask_packs(Pack<T> *dx, const Pack<T> *x, int64_t packs)
+{
+    EACH(i, packs)
+    {
+        const Pack<T> below = x[i];
+        Pack<T> value = dx[i];
+        for (int k = 0; k < Pack<T>::COUNT; k++)
+            if (!(load_element(&below.at[k]) > 0))
+                store_element(&value.at[k], 0);
+        dx[i] = value;
+    }
+}
+
+template <typename T> static void mask(CudaDevice *device, const FedgateDenseBack *op)
+{
+    const int64_t count = op->rows * op->in;
+    if (packs_lie(op->dx) && packs_lie(op->x) && count % Pack<T>::COUNT == 0)
+        mask_packs<<<cuda_grid(device, count / Pack<T>::COUNT), CUDA_BLOCK, 0, device->compute>>>(
+            (Pack<T> *)op->dx, (const Pack<T> *)op->x, count / Pack<T>::COUNT);
+    else
+        mask_below<<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>((T *)op->dx,
+                                                                                 (const T *)op->x, count);
+}
+
+template <typename T> static void spread(CudaDevice *device, const FedgateDenseBack *op)
+{
+    const int64_t count = op->rows * op->in;
+    const float scale = op->below_relu ? op->below_scale : 1;
+    if (packs_lie(op->dx) && packs_lie(op->x) && op->in % Pack<T>::COUNT == 0)
+        spread_packs<<<cuda_grid(device, count / Pack<T>::COUNT), CUDA_BLOCK, 0, device->compute>>>(
+            (Pack<T> *)op->dx, (const Pack<T> *)op->x, (const T *)op->w, (const T *)op->dy, op->rows, op->in,
+            op->below_relu, scale);
+    else
+        spread_column<<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>(
+            (T *)op->dx, (const T *)op->x, (const T *)op->w, (const T *)op->dy, op->rows, op->in,
+            op->below_relu, scale);
 }
 
 // -- forward
@@ -205,19 +262,14 @@ static void input_gradient(CudaDevice *device, const FedgateDenseBack *op)
     product.d = op->dx;
     product.alpha = op->below_relu ? op->below_scale : 1;
     if (gemm_multiply(device, &product) && op->below_relu)
-        WITH_TYPE(op->type,
-                  (mask_below<<<cuda_grid(device, op->rows * op->in), CUDA_BLOCK, 0, device->compute>>>(
-                      (T *)op->dx, (const T *)op->x, op->rows * op->in)));
+        WITH_TYPE(op->type, (mask<T>(device, op)));
 }
 
 static void one_output_back(CudaDevice *device, const FedgateDenseBack *op)
 {
     sum_columns(device, op->type, op->dw, op->x, op->dy, op->rows, op->in, op->accumulate);
     if (op->dx)
-        WITH_TYPE(op->type,
-                  (spread_column<<<cuda_grid(device, op->rows * op->in), CUDA_BLOCK, 0, device->compute>>>(
-                      (T *)op->dx, (const T *)op->x, (const T *)op->w, (const T *)op->dy, op->rows, op->in,
-                      op->below_relu, op->below_relu ? op->below_scale : 1)));
+        WITH_TYPE(op->type, (spread<T>(device, op)));
 }
 
 void cuda_dense_back(void *handle, const FedgateDenseBack *op)

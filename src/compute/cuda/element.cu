@@ -156,38 +156,88 @@ void cuda_settle(void *handle, const FedgateSettle *op)
     cuda_launched(device, "settle");
 }
 
-template <typename T> __global__ void adam(FedgateAdam op)
+typedef struct AdamStep {   // what is the same for every weight
+    float scale, rate, shrink, correction1, correction2;
+} AdamStep;
+
+static __device__ AdamStep adam_step(const FedgateAdam &op)
+{
+    const int64_t last = op.pace_count - 1;
+    const FedgatePace pace = op.pace[op.state->pace < last ? op.state->pace : last];
+    return AdamStep{(float)op.state->factor, pace.rate, pace.rate * op.decay, pace.correction1,
+                    pace.correction2};
+}
+
+static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step, float given, float *first,
+                                    float *second, float w)
+{
+    const float gradient = given * step.scale;
+    *first = op.beta1 * *first + (1 - op.beta1) * gradient;
+    *second = op.beta2 * *second + (1 - op.beta2) * (gradient * gradient);
+    return w - step.shrink * w -
+           step.rate * (*first * step.correction1) / (sqrtf(*second * step.correction2) + op.epsilon);
+}
+
+template <typename T> __global__ void adam(FedgateAdam op, int64_t begin)
 {
     if (!op.state->apply)
         return;
-    const int64_t last = op.pace_count - 1;
-    const FedgatePace pace = op.pace[op.state->pace < last ? op.state->pace : last];
-    const float scale = (float)op.state->factor, rest1 = 1 - op.beta1, rest2 = 1 - op.beta2,
-                shrink = pace.rate * op.decay;
-    float *__restrict__ weights = op.weights, *__restrict__ firsts = op.first,
-                        *__restrict__ seconds = op.second;
-    const float *__restrict__ gradients = op.gradient;
-    T *__restrict__ pass = (T *)op.pass;
-    EACH(i, op.count)
+    const AdamStep step = adam_step(op);
+    EACH(k, op.count - begin)
     {
-        float gradient = gradients[i] * scale;
-        float first = op.beta1 * firsts[i] + rest1 * gradient,
-              second = op.beta2 * seconds[i] + rest2 * (gradient * gradient), w = weights[i];
-        firsts[i] = first;
-        seconds[i] = second;
-        w = w - shrink * w -
-            pace.rate * (first * pace.correction1) / (sqrtf(second * pace.correction2) + op.epsilon);
-        weights[i] = w;
-        if (pass)
-            store_element(pass + i, w);
+        const int64_t i = begin + k;
+        float first = op.first[i], second = op.second[i];
+        float w = adam_weight(op, step, op.gradient[i], &first, &second, op.weights[i]);
+        op.first[i] = first;
+        op.second[i] = second;
+        op.weights[i] = w;
+        if (op.pass)
+            store_element((T *)op.pass + i, w);
     }
+}
+
+template <typename T> struct alignas(4 * sizeof(T)) Four {   // of the pass, as many as floats in a pack
+    T at[4];
+};
+
+template <typename T> __global__ void adam_packs(FedgateAdam op, int64_t packs)
+{
+    if (!op.state->apply)
+        return;
+    const AdamStep step = adam_step(op);
+    EACH(i, packs)
+    {
+        const Pack<float> gradient = ((const Pack<float> *)op.gradient)[i];
+        Pack<float> first = ((Pack<float> *)op.first)[i], second = ((Pack<float> *)op.second)[i],
+                    w = ((Pack<float> *)op.weights)[i];
+        Four<T> pass;
+        for (int k = 0; k < Pack<float>::COUNT; k++) {
+            w.at[k] = adam_weight(op, step, gradient.at[k], &first.at[k], &second.at[k], w.at[k]);
+            store_element(&pass.at[k], w.at[k]);
+        }
+        ((Pack<float> *)op.first)[i] = first;
+        ((Pack<float> *)op.second)[i] = second;
+        ((Pack<float> *)op.weights)[i] = w;
+        if (op.pass)
+            ((Four<T> *)op.pass)[i] = pass;
+    }
+}
+
+template <typename T> static void adam_launch(CudaDevice *device, const FedgateAdam *op)
+{
+    const bool packed = packs_lie(op->weights) && packs_lie(op->first) && packs_lie(op->second) &&
+                        packs_lie(op->gradient) && (uintptr_t)op->pass % sizeof(Four<T>) == 0;
+    const int64_t packs = packed ? op->count / Pack<float>::COUNT : 0, begin = packs * Pack<float>::COUNT;
+    if (packs > 0)
+        adam_packs<T><<<cuda_grid(device, packs), CUDA_BLOCK, 0, device->compute>>>(*op, packs);
+    if (begin < op->count)
+        adam<T><<<cuda_grid(device, op->count - begin), CUDA_BLOCK, 0, device->compute>>>(*op, begin);
 }
 
 void cuda_adam(void *handle, const FedgateAdam *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    WITH_TYPE(op->pass_type,
-              (adam<T><<<cuda_grid(device, op->count), CUDA_BLOCK, 0, device->compute>>>(*op)));
+    WITH_TYPE(op->pass_type, (adam_launch<T>(device, op)));
     cuda_launched(device, "adam");
 }
 
