@@ -196,42 +196,57 @@ template <typename T> __global__ void adam(FedgateAdam op, int64_t begin)
     }
 }
 
-template <typename T> struct alignas(4 * sizeof(T)) Four {   // of the pass, as many as floats in a pack
+// Four elements from a place that may lie anywhere: the second moments begin where the first end.
+template <typename T> struct alignas(4 * sizeof(T)) Four {
     T at[4];
 };
 
-template <typename T> __global__ void adam_packs(FedgateAdam op, int64_t packs)
+template <typename T> static __device__ Four<T> load_four(const T *from)
+{
+    if ((uintptr_t)from % sizeof(Four<T>) == 0)
+        return *(const Four<T> *)from;
+    return Four<T>{{from[0], from[1], from[2], from[3]}};
+}
+
+template <typename T> static __device__ void store_four(T *to, const Four<T> &four)
+{
+    if ((uintptr_t)to % sizeof(Four<T>) == 0)
+        *(Four<T> *)to = four;
+    else
+        for (int k = 0; k < 4; k++)
+            to[k] = four.at[k];
+}
+
+template <typename T> __global__ void adam_fours(FedgateAdam op, int64_t fours)
 {
     if (!op.state->apply)
         return;
     const AdamStep step = adam_step(op);
-    EACH(i, packs)
+    EACH(i, fours)
     {
-        const Pack<float> gradient = ((const Pack<float> *)op.gradient)[i];
-        Pack<float> first = ((Pack<float> *)op.first)[i], second = ((Pack<float> *)op.second)[i],
-                    w = ((Pack<float> *)op.weights)[i];
+        const Four<float> gradient = load_four(op.gradient + 4 * i);
+        Four<float> first = load_four(op.first + 4 * i), second = load_four(op.second + 4 * i),
+                    w = load_four(op.weights + 4 * i);
         Four<T> pass;
-        for (int k = 0; k < Pack<float>::COUNT; k++) {
+        for (int k = 0; k < 4; k++) {
             w.at[k] = adam_weight(op, step, gradient.at[k], &first.at[k], &second.at[k], w.at[k]);
             store_element(&pass.at[k], w.at[k]);
         }
-        ((Pack<float> *)op.first)[i] = first;
-        ((Pack<float> *)op.second)[i] = second;
-        ((Pack<float> *)op.weights)[i] = w;
+        store_four(op.first + 4 * i, first);
+        store_four(op.second + 4 * i, second);
+        store_four(op.weights + 4 * i, w);
         if (op.pass)
-            ((Four<T> *)op.pass)[i] = pass;
+            store_four((T *)op.pass + 4 * i, pass);
     }
 }
 
 template <typename T> static void adam_launch(CudaDevice *device, const FedgateAdam *op)
 {
-    const bool packed = packs_lie(op->weights) && packs_lie(op->first) && packs_lie(op->second) &&
-                        packs_lie(op->gradient) && (uintptr_t)op->pass % sizeof(Four<T>) == 0;
-    const int64_t packs = packed ? op->count / Pack<float>::COUNT : 0, begin = packs * Pack<float>::COUNT;
-    if (packs > 0)
-        adam_packs<T><<<cuda_grid(device, packs), CUDA_BLOCK, 0, device->compute>>>(*op, packs);
-    if (begin < op->count)
-        adam<T><<<cuda_grid(device, op->count - begin), CUDA_BLOCK, 0, device->compute>>>(*op, begin);
+    const int64_t fours = op->count / 4;
+    if (fours > 0)
+        adam_fours<T><<<cuda_grid(device, fours), CUDA_BLOCK, 0, device->compute>>>(*op, fours);
+    if (4 * fours < op->count)
+        adam<T><<<1, CUDA_BLOCK, 0, device->compute>>>(*op, 4 * fours);
 }
 
 void cuda_adam(void *handle, const FedgateAdam *op)
