@@ -135,9 +135,7 @@ static void see_harms(Ladder *ladder, const Section *list, const Harms *harms, b
         }
     }
     // A mean over the margin by chance is no harm: only the test decides.
-    Reading *reading = &ladder->readings[BAR_SLICE];
-    reading->outcome = list->finding->outcome;
-    reading->used = reading->outcome == OUTCOME_PASS ? fmin(reading->used, 1) : reading->used;
+    ladder->readings[BAR_SLICE].outcome = list->finding->outcome;
 }
 
 static bool covered(const Ladder *ladder, const Section *list, const Json *array)

@@ -1,6 +1,8 @@
 // gate_parity_test - rungs 1 and 2 of the ladder, what decides, and the table for people.
 #include "gate_parity_fixture.h"
 
+#include <fedgate/stats.h>
+
 // clang-format off
 #define PROBE "{\"name\":\"a\",\"shape\":\"1\",\"error\":1e-7,\"limit\":1e-5,\"unit\":\"\"}"
 static const Row parity_rows[] = {
@@ -64,6 +66,12 @@ static const Row parity_rows[] = {
      {{"parity.probes.0.limit", "\"nan\""}},
      ERR,
      "could not tell",
+     {0}},
+    {"the loosest limit",
+     "parity",
+     {{"parity.probes.0.limit", "1e-4"}},
+     PASS,
+     "worst of 2 probes 'long sum'",
      {0}},
     {"a limit of zero", "parity", {{"parity.probes.0.limit", "0"}}, ERR, "allows an error of 0", {0}},
     {"a probe of another type", "parity", {{"parity.probes", "[1,2]"}}, ERR, "not an object", {0}},
@@ -176,6 +184,19 @@ static const ParityRow operation_rows[] = {
        OPERATION("loss sum", "9", "2e-8", "2e-8") "]"}, {"parity.growth.error", "[3e-7,5e-7,1e-6,2e-6]"}},
      FAILS,
      "the arms are swapped: 'assemble' errs by 0.0038 in the FP32 arm, at most 2.38e-07, while", {0}},
+    {"swapped in single operations only", FP16,
+     {{"parity.operations", "[" OPERATION("dense", "256", "5e-8", "9e-5") "," OPERATION("loss sum", "9",
+     "2e-8", "2e-8") "]"}},
+     FAILS, "the arms are swapped", {0}},
+    {"a single operation runs over", FP16,
+     {{"parity.operations", "[" OPERATION("dense", "256", "\"inf\"", "5e-8") "," OPERATION("loss sum", "9",
+     "0", "0") "]"}},
+     FAILS, "error of an operation 'dense' 64x64 is inf", {0}},
+    {"long products without any error", BOTH, {{"parity.growth.error", "[0,0,0,0]"}}, FAILS,
+     "more exact than it can be", {0}},
+    {"three lengths", BF16, {{"parity.growth.reduction", "[256,1024,4096]"}, {"parity.growth.error",
+     "[2.8e-3,2.8e-3,2.8e-3]"}},
+     PASS, "gives", {0}},
     {"swapped arms", FP16,
      {{"parity.operations", "[" OPERATION("dense", "256", "5e-8", "9e-5") "," OPERATION("assemble", "1", "0",
      "4.8e-4") ","
@@ -325,6 +346,45 @@ START_TEST(the_table_shows_the_worst_beside_its_bar)
 }
 END_TEST
 
+START_TEST(a_bar_speaks_for_its_own_rung)
+{
+    OWNED(Json, json_free) *evidence = half_evidence(BF16);
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){0});
+    apply(evidence, &(Edit){"parity.step.0.update_error", "0.2"});
+    OWNED(Json, json_free) *table = parity_table(evidence, policy);
+    size_t failed = 0;
+    for (size_t i = 0; i < json_count(table); i++) {
+        failed += text_equal(json_text_or(json_get(json_at(table, i), "outcome"), ""), "fail");
+    }
+    ck_assert_uint_eq(failed, 1);
+}
+END_TEST
+
+// The bound is the end of the interval that lies further out, on either side.
+START_TEST(the_bound_is_the_further_end)
+{
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){"parity.pairs=3"});
+    for (int side = -1; side <= 1; side += 2) {
+        OWNED(Json, json_free) *evidence = half_evidence(BF16);
+        double difference[] = {0.001 * side, 0.0012 * side, 0.0008 * side};
+        EquivalenceTest test;
+        apply(evidence, &(Edit){"parity.slices", NULL});
+        apply(evidence,
+              &(Edit){"parity.metric.pairs", "[" METRIC_PAIR("1", "0.5", "0") "," METRIC_PAIR(
+                                                 "2", "0.6", "0") "," METRIC_PAIR("3", "0.7", "0") "]"});
+        const Json *pairs = json_find(evidence, "parity.metric.pairs");
+        for (size_t i = 0; i < 3; i++) {
+            Json *pair = (Json *)(uintptr_t)json_at(pairs, i);
+            json_put_number(pair, "candidate", 0.5 + 0.1 * (double)i + difference[i]);
+        }
+        stats_equivalence(difference, 3, 0.005, stats_alpha_of_look(0.05, 1), 0, &test);
+        OWNED(Json, json_free) *table = parity_table(evidence, policy);
+        double bound = json_number_or(json_get(find_row(table, "metric", "paired difference"), "value"), 0);
+        ck_assert(fabs(bound - fmax(fabs(test.lower), fabs(test.upper))) < 1e-9 && bound > 0.001);
+    }
+}
+END_TEST
+
 START_TEST(the_table_says_what_is_missing)
 {
     OWNED(Json, json_free) *evidence = half_evidence(FP16);
@@ -366,6 +426,8 @@ static Suite *suite(void)
     tcase_add_loop_test(c, operations, 0, COUNT(operation_rows));
     tcase_add_loop_test(c, each_bar_stands_where_the_table_says, 0, COUNT(bounds));
     tcase_add_test(c, the_table_shows_the_worst_beside_its_bar);
+    tcase_add_test(c, a_bar_speaks_for_its_own_rung);
+    tcase_add_test(c, the_bound_is_the_further_end);
     tcase_add_test(c, the_table_says_what_is_missing);
     tcase_add_test(c, the_judgement_carries_the_table);
     suite_add_tcase(s, c);
