@@ -98,10 +98,11 @@
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
-//   order: { epochs rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
+//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
 //     input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not matter) of
 //     the last whole epoch, or the first that differed, as the steps took them, also over restarts, and of
-//     the training rows; each row exactly once. No whole epoch: epochs 0, the rest absent
+//     the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0, the rest
+//     absent, and fewer steps done than an epoch has
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
@@ -154,7 +155,7 @@
 //   worked_example: { step wall_ns wait_ns exposed_copy_ns compute_ns rest_ns copy_ns hidden_ns; rest{} sum
 //     shown }, one step of this night; formal: [ { name expected actual tolerance unit; by_hand shown } ], at
 //     least 4, tables a reader can check by hand, computed by this program tonight; fallback: { kind version
-//     verified: bool; problem shown }, what stays live on a refusal, hashed again; owner runbook: texts;
+//     verified: bool; problem shown }, what stays live on a refusal, hashed again; owner: text;
 //     simulation [o]: null until a night has one
 //
 // telemetry -> telemetry (late): { rows acknowledged dropped[o] reason[o] }, after the shipper has ended

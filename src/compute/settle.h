@@ -10,12 +10,6 @@
 #include <math.h>
 
 #ifdef __CUDACC__
-#define SETTLE_CODE static __host__ __device__ inline
-#else
-#define SETTLE_CODE static inline
-#endif
-
-#ifdef __CUDACC__
 #define SETTLE static __host__ __device__ inline
 #else
 #define SETTLE static inline

@@ -202,6 +202,29 @@ static bool check_task(const Config *config, Error *error)
     return true;
 }
 
+// Acting must be worth something else than not acting, or every model decides equally well.
+static bool check_decisions(const Config *config, Error *error)
+{
+    double positive = config_real(config, "quality.benefit_tp") + config_real(config, "quality.cost_fn"),
+           negative = config_real(config, "quality.cost_fp") + config_real(config, "quality.benefit_tn");
+    size_t count = config_list_count(config, "quality.utilities"), side = 0, moving = 0;
+    if (positive == 0 && negative == 0)
+        return fail_option(config, "quality.benefit_tp", error,
+                           "and the other utilities make acting and not acting worth the same for every row");
+    if (config_real(config, "quality.threshold") == 0)
+        return fail_option(config, "quality.threshold", error,
+                           "is 0: every row would be acted on, whatever the model");
+    while (side * side < count)
+        side++;
+    for (size_t i = 0; i < count; i++)
+        moving += config_list_real(config, "quality.utilities", i) !=
+                  config_list_real(config, "quality.utilities", i - i % side);
+    if (count > 0 && moving == 0)
+        return fail_option(config, "quality.utilities", error,
+                           "makes every decision worth the same for each class");
+    return true;
+}
+
 static bool check_baseline(const Config *config, Error *error)
 {
     if (text_equal(config_text(config, "baseline.name"), "rule") &&
@@ -213,8 +236,8 @@ static bool check_baseline(const Config *config, Error *error)
 bool config_check_needed(const Config *config, Error *error)
 {
     static bool (*const parts[])(const Config *, Error *) = {
-        check_given, check_features, check_columns, check_missing_columns,
-        check_split, check_cutoff,   check_task,    check_baseline,
+        check_given,  check_features, check_columns,  check_missing_columns, check_split,
+        check_cutoff, check_task,     check_baseline, check_decisions,
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (!parts[i](config, error))

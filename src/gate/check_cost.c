@@ -36,14 +36,15 @@ static bool read_cost(const Section *section, Cost *ret)
         return false;
     }
     double expected = per_sample(ret->device_seconds, ret->rate_per_hour, ret->samples);
-    bool wrong = ret->device_seconds < 0 || fabs(expected - ret->per_sample) > 1e-6 * fabs(expected);
-    if (wrong) {
+    bool follows = ret->device_seconds > 0 &&
+                   fabs(expected - ret->per_sample) <= 1e-6 * fabs(expected);   // NaN does not
+    if (!follows) {
         finding_set(section->finding, OUTCOME_ERROR, figure,
                     "cost per sample %.6g does not follow from %.6g device seconds, %.4g an hour and %lld "
                     "samples",
                     ret->per_sample, ret->device_seconds, ret->rate_per_hour, (long long)ret->samples);
     }
-    return !wrong;
+    return follows;
 }
 
 void check_cost(const Json *evidence, const Config *policy, Finding *ret)

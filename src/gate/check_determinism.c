@@ -135,6 +135,22 @@ static bool rows_agree(const Json *evidence, const Section *order, int64_t rows)
     return rows == expected;
 }
 
+// A run of at least one epoch that shows none has lost count of its rows.
+static bool too_short_for_an_epoch(const Json *evidence, const Section *order)
+{
+    int64_t needed = 0;
+    int64_t done = json_integer_or(json_find(evidence, "window.done_steps"), INT64_MAX);
+    if (!section_count(order, "steps_per_epoch", &needed)) {
+        return false;
+    }
+    if (done >= needed) {
+        finding_set(order->finding, OUTCOME_ERROR, (Figure){0, 1, "epochs", 0},
+                    "no whole epoch is shown, though an epoch has %lld steps and %lld were done",
+                    (long long)needed, (long long)done);
+    }
+    return done < needed;
+}
+
 // ret_epochs 0: no whole epoch was trained, so no order can be judged.
 static bool judge_order(const Json *evidence, const Section *determinism, int64_t *ret_epochs,
                         int64_t *ret_rows)
@@ -147,7 +163,7 @@ static bool judge_order(const Json *evidence, const Section *determinism, int64_
         return false;
     }
     if (*ret_epochs == 0) {
-        return true;
+        return too_short_for_an_epoch(evidence, &order);
     }
     if (!section_count(&order, "rows", ret_rows) || !rows_agree(evidence, &order, *ret_rows) ||
         !section_text(&order, "digest", &digest) || !section_text(&order, "expected_digest", &expected)) {

@@ -164,12 +164,14 @@ static bool reconciled(const Section *memory, const Config *policy, double budge
 // Bytes beyond their account's plan were not there when the plan was held against the budget: with them the
 // planned peak must still fit, and they may not be more than what nobody need explain.
 static bool as_planned(const Section *memory, const Config *policy, double budget, double planned,
-                       const Accounts *accounts)
+                       double measured, const Accounts *accounts)
 {
-    if (accounts->planned <= 0) {
-        return true;
-    }
     double share = config_real(policy, "memory.unexplained") * budget;
+    if (accounts->planned <= 0) {   // the plan was declared as a whole
+        return require_at_most(memory->finding,
+                               (Figure){measured - planned, share, "bytes", accounts->of_device},
+                               "measured peak beyond the planned one");
+    }
     bool fits = planned + accounts->over <= budget;
     bool small = accounts->over <= share;
     if (fits && small) {
@@ -287,6 +289,16 @@ static bool was_refused(const Section *memory, double budget, double *ret_planne
     return false;
 }
 
+// Whatever else the evidence says, a night that was refused memory has not passed.
+static bool refused_all_the_same(const Section *memory)
+{
+    const char *why = json_text_or(json_get(memory->at, "refusal"), "");
+    if (why[0] != '\0') {
+        finding_set(memory->finding, OUTCOME_FAIL, NO_FIGURE, "memory was refused: %.200s", why);
+    }
+    return why[0] != '\0';
+}
+
 // Validation rows are part of what was planned.
 static bool validation_planned(const Section *memory, double planned)
 {
@@ -322,7 +334,7 @@ void check_memory(const Json *evidence, const Config *policy, Finding *ret)
         !within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) ||
         !rehearsed(&memory, budget) || !reconciled(&memory, policy, budget, measured, &accounts) ||
         !settles(&memory, budget, measured, &accounts) ||
-        !as_planned(&memory, policy, budget, planned, &accounts)) {
+        !as_planned(&memory, policy, budget, planned, measured, &accounts) || refused_all_the_same(&memory)) {
         return;
     }
     finding_set(ret, OUTCOME_PASS, (Figure){fmax(planned, measured), budget, "bytes", 1},

@@ -31,6 +31,55 @@ static void checkpoint_kept(const Json *evidence, const Config *policy, Finding 
     (void)require_at_least(ret, floor, "the overlap floor of the policy");
 }
 
+static int64_t value_at(const Json *evidence, const char *series, int64_t at)
+{
+    return json_integer_or(json_at(json_find(evidence, series), (size_t)at), -1);
+}
+
+static int64_t place_of(const Json *evidence, const char *indices, int64_t step)
+{
+    const Json *index = json_find(evidence, indices);
+    for (size_t i = 0; i < json_count(index); i++) {
+        if (json_integer_or(json_at(index, i), -1) == step) {
+            return (int64_t)i;
+        }
+    }
+    return -1;
+}
+
+// The example must be a step that this night measured, figure for figure.
+static bool example_measured(const Json *evidence, const Section *example, int64_t step)
+{
+    static const struct {
+        const char *indices, *series, *key;
+    } figures[] = {
+        {"loop.steps.index", "loop.steps.wall_ns", "wall_ns"},
+        {"loop.steps.index", "loop.steps.wait_ns", "wait_ns"},
+        {"loop.steps.index", "loop.steps.exposed_copy_ns", "exposed_copy_ns"},
+        {"loop.steps.index", "loop.steps.compute_ns", "compute_ns"},
+        {"timeline.steps.index", "timeline.steps.copy_ns", "copy_ns"},
+        {"timeline.steps.index", "timeline.steps.hidden_ns", "hidden_ns"},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        if (json_count(json_find(evidence, figures[i].indices)) == 0) {
+            finding_set(example->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "no '%s' to find the example in",
+                        figures[i].indices);
+            return false;
+        }
+        int64_t place = place_of(evidence, figures[i].indices, step);
+        int64_t said = json_integer_or(json_get(example->at, figures[i].key), -1);
+        int64_t measured = place < 0 ? -1 : value_at(evidence, figures[i].series, place);
+        if (measured < 0 || said != measured) {
+            finding_set(example->finding, OUTCOME_FAIL, (Figure){(double)said, (double)measured, "ns", 1},
+                        "the example says %lld for '%s' of step %lld, this night measured %s%lld",
+                        (long long)said, figures[i].key, (long long)step,
+                        measured < 0 ? "no such step: " : "", (long long)measured);
+            return false;
+        }
+    }
+    return true;
+}
+
 // wait + exposed copy + compute + rest = wall, for one step that a person can add up.
 static void example_adds_up(const Json *evidence, const Config *policy, Finding *ret)
 {
@@ -56,7 +105,9 @@ static void example_adds_up(const Json *evidence, const Config *policy, Finding 
             ret, OUTCOME_FAIL, (Figure){(double)sum, (double)wall, "ns", 1},
             "step %lld does not add up: its spans are %lld ns of %lld, %lld of %lld ns of copies hidden",
             (long long)step, (long long)sum, (long long)wall, (long long)hidden, (long long)copied);
+        return;
     }
+    (void)example_measured(evidence, &example, step);
 }
 
 static bool formal_holds(const Section *release, const Json *item)
@@ -109,9 +160,16 @@ static void fallback_verified(const Json *evidence, const Config *policy, Findin
         !section_bool(&fallback, "verified", &verified)) {
         return;
     }
+    const char *live = json_text_or(json_find(evidence, "quality.live_kind"), "");
+    const char *compared = json_text_or(json_find(evidence, "quality.models.live.version"), NULL);
+    bool known = text_equal(kind, "release") || text_equal(kind, "baseline");
     if (!verified || version[0] == '\0') {
         finding_set(ret, OUTCOME_FAIL, NO_FIGURE,
                     "what stays live on a refusal, %.20s '%.60s', does not verify", kind, version);
+    } else if (!known || (text_equal(live, "release") && !text_equal(compared, version))) {
+        finding_set(ret, OUTCOME_ERROR, NO_FIGURE,
+                    "what stays live on a refusal is %.20s '%.60s', compared was with %.20s '%.60s'", kind,
+                    version, live, compared == NULL ? "" : compared);
     }
 }
 
@@ -129,12 +187,6 @@ static void owner_named(const Json *evidence, const Config *policy, Finding *ret
 {
     (void)policy;
     named(evidence, "owner", ret);
-}
-
-static void runbook_named(const Json *evidence, const Config *policy, Finding *ret)
-{
-    (void)policy;
-    named(evidence, "runbook", ret);
 }
 
 static void simulated(const Json *evidence, const Config *policy, Finding *ret)
@@ -183,10 +235,9 @@ static const RubricItem items[] = {
      "release-evidence.json: one step of this night, its spans added up"},
     {"hand-checked results", 4, true, NULL, formal_results_hold,
      "release-evidence.json: ledger, roofline, overlap, closure against figures worked by hand"},
-    {"named fallback", 4, true, NULL, fallback_verified,
+    {"named fallback", 6, true, NULL, fallback_verified,
      "release-evidence.json: what stays live on a refusal, verified from disk"},
     {"owner", 2, true, NULL, owner_named, "option 'owner': who may roll back"},
-    {"runbook", 2, true, NULL, runbook_named, "ops/runbook.md"},
     {"scoring latency known", 1, false, NULL, latency_known, "evidence 'latency': p50 and p99 of one row"},
     {"cost known", 1, false, NULL, cost_known, "evidence 'cost': cost per trained sample"},
     {"simulation", 4, false, NULL, simulated, "output of the simulation, when a night has one"},

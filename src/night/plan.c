@@ -64,6 +64,23 @@ static bool peak_of(const DeviceInfo *device, const char *precision, DevicePeak 
     return bound > 0;
 }
 
+// What is declared may be more than what is there: then the machine's memory is what the plan must fit. It
+// does not change the microbatch, on which the bits depend.
+static void bound_by_machine(const Config *config, const DeviceInfo *device, MemoryPlan *plan)
+{
+    double kept = 1 - config_real(config, "memory.reserve");
+    int64_t there = (int64_t)floor((double)device->memory_bytes * kept);
+    if (!plan->fits || device->memory_bytes <= 0 || plan->planned_peak_bytes <= there)
+        return;
+    plan->fits = false;
+    if (!text_print(plan->refusal, sizeof plan->refusal,
+                    "planned peak is %.4g GB, the device has %.4g GB of which %.4g may be used: smaller "
+                    "train.microbatch, train.hidden, or another machine",
+                    (double)plan->planned_peak_bytes / 1e9, (double)device->memory_bytes / 1e9,
+                    (double)there / 1e9))
+        BUG("refusal of %lld bytes too long", (long long)plan->planned_peak_bytes);
+}
+
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
 {
@@ -76,6 +93,8 @@ bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceI
                     error) ||
         !plan_deadline(config, start_wall_ns, &deadline, slot, error))
         return false;
+    if (device != NULL)
+        bound_by_machine(config, device, &ret_plan->memory);
     ret_plan->deadline_wall_ns = deadline;
     ret_plan->epochs = config_integer(config, "train.epochs");
     ret_plan->steps = train_rows > 0 ? planned_steps(config, train_rows) : 0;
@@ -184,6 +203,8 @@ static void note_memory(Night *night)
     const MemoryPlan *plan = &night->plan.memory;
     Json *memory = night_section(night->evidence, "memory");
     json_put_integer(memory, "device_bytes", plan->device_bytes);
+    if (night->device.memory_bytes > 0)
+        json_put_integer(memory, "physical_bytes", night->device.memory_bytes);
     json_put_integer(memory, "budget_bytes", plan->budget_bytes);
     json_put_number(memory, "reserve", plan->reserve_ratio);
     json_put_integer(memory, "planned_peak_bytes", plan->planned_peak_bytes);

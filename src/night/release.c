@@ -1,5 +1,5 @@
 // release - what a person needs beside the checks to accept the release, before it is judged: a worked
-// example, hand-checked results, the named fallback, owner, runbook, and what the night cost so far.
+// example, hand-checked results, the named fallback, owner, and what the night cost so far.
 //
 // Evidence: release, cost. release-evidence.json in the run directory holds the same with the rubric.
 #include "night_internal.h"
@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const runbook = "ops/runbook.md";
 
 // -- the worked example: one real step of this night, so that a person can add it up
 
@@ -159,7 +157,6 @@ bool night_put_release(Night *night, Error *error)
     json_put(release, "formal", formal);
     json_put(release, "fallback", fallback(night));
     put_owner(night, release);
-    json_put_text(release, "runbook", runbook);
     json_put(release, "simulation", NULL);
     night_put_cost(night, night_section(night->evidence, "cost"));
     return true;

@@ -67,6 +67,7 @@ void order_evidence(const Trainer *trainer, Json *evidence)
     const Order *order = &trainer->progress.order;
     Json *json = json_make_object();
     json_put_integer(json, "epochs", order->epochs);
+    json_put_integer(json, "steps_per_epoch", trainer->per_epoch);
     if (order->epochs > 0) {
         json_put_integer(json, "rows", order->whole_rows);
         json_put_integer(json, "expected_rows", trainer->train_rows);

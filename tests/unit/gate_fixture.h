@@ -156,7 +156,7 @@ static const Edit good[] = {
      "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
      "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
     {"determinism.replays", "[" REPLAY("0") "," REPLAY("40") "]"},
-    {"determinism.order", "{\"epochs\":3,\"rows\":700,\"expected_rows\":700,\"digest\":\"00ff\","
+    {"determinism.order", "{\"epochs\":3,\"steps_per_epoch\":20,\"rows\":700,\"expected_rows\":700,\"digest\":\"00ff\","
                           "\"expected_digest\":\"00ff\"}"},
     {"window.started", "\"2027-01-15T07:00:00.000+00:00\""},
     {"window.deadline", "\"2027-01-15T08:01:00.000+00:00\""},
@@ -194,13 +194,12 @@ static const Edit good[] = {
     {"cost", "{\"device_seconds\":7,\"samples\":14000,\"cost_per_sample\":5e-4,"
              "\"unit\":\"device second\",\"rate_per_hour\":0}"},
     {"release.worked_example", "{\"step\":7,\"wall_ns\":1000000,\"wait_ns\":10000,\"exposed_copy_ns\":10000,"
-                               "\"compute_ns\":900000,\"rest_ns\":80000,\"copy_ns\":200000,"
+                               "\"compute_ns\":900000,\"rest_ns\":79000,\"copy_ns\":200000,"
                                "\"hidden_ns\":190000}"},
     {"release.formal", "[" FORMAL("ledger", "54", "54") "," FORMAL("roofline", "25.6", "25.6") "," FORMAL(
                            "overlap", "0.5", "0.5") "," FORMAL("closure", "1", "1") "]"},
     {"release.fallback", "{\"kind\":\"baseline\",\"version\":\"m-1\",\"verified\":true}"},
-    {"release.owner", "\"alice\""},
-    {"release.runbook", "\"ops/runbook.md\""},
+    {"release.owner", "\"owner\""},
     {"release.simulation", "null"},
     {"telemetry", "{\"rows\":120,\"acknowledged\":120}"},
 };
