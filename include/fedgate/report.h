@@ -19,6 +19,8 @@ void report_verdict_text(const Json *verdict, Text *out);
 void report_verdict_sentence(const Json *verdict, Text *out);
 // Behind it, as long as it takes: rungs of the checks that have them, worst case beside each bar; the rubric.
 void report_verdict_details(const Json *verdict, Text *out);
+// All of it, and every check with its reason, as one HTML5 page without script or other files; UTF-8.
+void report_verdict_html(const Json *verdict, Text *out);
 // `judge`: the check table, every reason that does not pass, the sentence.
 void report_judgement_text(const Json *judgement, Text *out);
 

@@ -28,6 +28,7 @@ typedef struct Command {
     int minimum, maximum;   // count of arguments; maximum -1: any number
     CommandOption options[COMMAND_OPTIONS];   // up to the first without name
     bool (*handler)(const Invocation *call, int *ret_exit, Error *error);
+    bool html;              // prints with --format html too
 } Command;
 
 extern const Command commands[];   // in the order of help
@@ -45,7 +46,7 @@ struct Invocation {
     const char **arguments;
     size_t argument_count;
     const char *values[COMMAND_OPTIONS];   // of the command's options: "" a given switch, NULL not given
-    bool json, quiet, help, version;
+    bool json, html, quiet, help, version;
 };
 WARN_UNUSED bool options_parse(int argc, char **argv, Invocation *ret_call, Error *error);   // ERROR_USAGE
 void options_done(Invocation *call);

@@ -1,8 +1,9 @@
-// cmd_verdict - `fedgate verdict [latest|RUN|VERSION]`: reads verdict files only, no database and no lock.
+// cmd_verdict - `fedgate verdict [latest|RUN|VERSION] [--format html]`: reads verdict files only, no database
+// and no lock.
 #include "cli.h"
 #include <fedgate/report.h>
 
-enum { VERDICT_BYTES = 16 * 1000 * 1000 };
+enum { VERDICT_BYTES = 16 * 1000 * 1000, TEXT_BYTES = 1 << 20, HTML_BYTES = 1 << 28 };
 
 static Json *read_verdict(const char *home, const char *name, Error *error)
 {
@@ -76,13 +77,19 @@ bool cmd_verdict(const Invocation *call, int *ret_exit, Error *error)
         return true;
     }
     SCOPED_TEXT text, moved;
-    text_init(&text, 1u << 20);
+    text_init(&text, call->html ? HTML_BYTES : TEXT_BYTES);
     text_init(&moved, 1024);
     if (!call_refresh_live(registry, verdict, &moved,
                            error))   // a person reads this to know what is live now
         return false;
-    report_verdict_text(verdict, &text);
-    report_verdict_details(verdict, &text);
+    if (call->html) {
+        report_verdict_html(verdict, &text);
+        if (!text_ok(&text, error))
+            return false;
+    } else {
+        report_verdict_text(verdict, &text);
+        report_verdict_details(verdict, &text);
+    }
     output_text(&text);
     return true;
 }

@@ -60,9 +60,11 @@ static bool apply_common(size_t which, const char *value, Invocation *call, Erro
     case OPT_HELP: call->help = true; break;
     case OPT_VERSION: call->version = true; break;
     case OPT_FORMAT:
-        if (!text_equal(value, "text") && !text_equal(value, "json"))
-            return FAIL(error, ERROR_USAGE, 0, "unknown format '%s', known are 'text' and 'json'", value);
         call->json = text_equal(value, "json");
+        call->html = text_equal(value, "html");
+        if (!text_equal(value, "text") && !call->json && !call->html)
+            return FAIL(error, ERROR_USAGE, 0,
+                        "unknown format '%s', known are 'text', 'json' and, of a verdict, 'html'", value);
         break;
     default: BUG("common option %zu has no meaning", which);
     }
@@ -116,6 +118,9 @@ static bool check_arguments(const Invocation *call, Error *error)
     const Command *command = call->command;
     if (!command || call->help || call->version)
         return true;
+    if (call->html && !command->html)
+        return FAIL(error, ERROR_USAGE, 0, "command '%s' has no format 'html', known are 'text' and 'json'",
+                    command->name);
     if (call->argument_count < (size_t)command->minimum) {
         (void)FAIL(error, ERROR_USAGE, 0, "command '%s' needs %s", command->name, command->usage);
         return error_hint(error, "Try 'fedgate help %s'.", command->name);

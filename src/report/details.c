@@ -16,29 +16,47 @@ static bool applies(const Json *rung)
     return !text_equal(text_of(rung, "outcome"), "not_applicable");
 }
 
+const char *render_bound(const Json *rung)
+{
+    const char *bound = text_of(rung, "bound");
+    return text_equal(bound, "at least") ? ">=" : text_equal(bound, "at most") ? "<=" : "";
+}
+
+void render_worst(const Json *rung, Text *out)
+{
+    const char *worst = text_of(rung, "worst"), *at = text_of(rung, "at");
+    text_add_format(out, "%s%s%s", worst, *worst && *at ? ", " : "", at);
+}
+
+void render_rungs_title(const Json *check, Text *out)
+{
+    SCOPED_TEXT name;
+    text_init(&name, 256);
+    render_cut(&name, text_of(check, "name"), 20);
+    text_add_format(out, "%s, worst case of each bar beside the bar", text_string(&name));
+}
+
 // "! 3    0.08355 <=     0.083 relative      " and, in a column of its own, the bar and its worst case.
 static void add_rung(const Json *rung, Text *out)
 {
     enum { FIGURES = 43, LINES = 4 };
-    const char *unit = text_of(rung, "unit"), *bound = text_of(rung, "bound"),
-               *worst = text_of(rung, "worst"), *at = text_of(rung, "at");
+    const char *unit = text_of(rung, "unit");
     char value[FIGURE_SIZE], limit[FIGURE_SIZE];
     render_figure(json_get(rung, "value"), unit, 4, value);
     render_figure(json_get(rung, "limit"), unit, 4, limit);
-    SCOPED_TEXT figures, words, cell;
+    SCOPED_TEXT figures, words, worst, cell;
     text_init(&figures, 1024);
     text_init(&words, 4096);
+    text_init(&worst, 4096);
     text_init(&cell, 256);
     render_cut(&cell, unit, 14);
-    text_add_format(&figures, "%s %lld %10s %s %9s %s", render_check_passes(rung) ? " " : "!",
-                    (long long)json_integer_or(json_get(rung, "number"), 0), value,
-                    text_equal(bound, "at least")  ? ">="
-                    : text_equal(bound, "at most") ? "<="
-                                                   : "  ",
-                    limit, text_string(&cell));
+    text_add_format(&figures, "%s %lld %10s %2s %9s %s", render_check_passes(rung) ? " " : "!",
+                    (long long)json_integer_or(json_get(rung, "number"), 0), value, render_bound(rung), limit,
+                    text_string(&cell));
     text_add(&words, text_of(rung, "name"));
-    if (*worst || *at)
-        text_add_format(&words, ": %s%s%s", worst, *worst && *at ? ", " : "", at);
+    render_worst(rung, &worst);
+    if (worst.length)
+        text_add_format(&words, ": %s", text_string(&worst));
     render_wrapped(out, text_string(&figures), FIGURES, text_string(&words), LINES);
 }
 
@@ -51,11 +69,9 @@ static void add_rungs(const Json *check, Text *out)
         if (!applies(rung))
             continue;
         if (shown++ == 0) {
-            SCOPED_TEXT name;
-            text_init(&name, 256);
-            render_cut(&name, text_of(check, "name"), 20);
-            text_add_format(out, "\n%s, worst case of each bar beside the bar\n", text_string(&name));
-            text_add(out, "  #      WORST          BAR UNIT           WHAT: WORST CASE\n");
+            text_add_char(out, '\n');
+            render_rungs_title(check, out);
+            text_add(out, "\n  #      WORST          BAR UNIT           WHAT: WORST CASE\n");
         }
         add_rung(rung, out);
     }
@@ -78,16 +94,22 @@ static void add_item(const Json *item, Text *out)
     render_wrapped(out, label, LABEL, text_string(&words), LINES);
 }
 
+void render_rubric_title(const Json *rubric, Text *out)
+{
+    char score[FIGURE_SIZE];
+    render_figure(json_get(rubric, "score"), "ratio", 4, score);
+    text_add_format(out, "rubric, score %s, required items %s", score,
+                    json_bool_or(json_get(rubric, "required_met"), false) ? "all met" : "not all met");
+}
+
 static void add_rubric(const Json *rubric, Text *out)
 {
     const Json *items = json_get(rubric, "items");
     if (json_count(items) == 0)
         return;
-    char score[FIGURE_SIZE];
-    render_figure(json_get(rubric, "score"), "ratio", 4, score);
-    text_add_format(out, "\nrubric, score %s, required items %s\n", score,
-                    json_bool_or(json_get(rubric, "required_met"), false) ? "all met" : "not all met");
-    text_add(out, "  WEIGHT ITEM\n");
+    text_add_char(out, '\n');
+    render_rubric_title(rubric, out);
+    text_add(out, "\n  WEIGHT ITEM\n");
     for (size_t i = 0; i < json_count(items); i++)
         add_item(json_at(items, i), out);
 }

@@ -98,7 +98,6 @@ Json *report_history_json(const PointerRecord *records, size_t count)
     return object;
 }
 
-enum { STATUS_OK, STATUS_WARNING, STATUS_CRITICAL, STATUS_UNKNOWN };
 static const char *const status_words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
 static const struct {
@@ -110,7 +109,7 @@ static const struct {
     {"failed", STATUS_CRITICAL},
 };
 
-static int status_of_outcome(const char *outcome)
+int render_status(const char *outcome)
 {
     for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++)
         if (text_equal(status_rows[i].outcome, outcome))
@@ -149,7 +148,7 @@ int report_status(const Json *verdict, const HoldState *hold, const char *moved,
                         json_text_or(json_get(verdict, "ended"), ""));
     } else {
         int64_t age_ns = now_wall_ns > ended_ns ? now_wall_ns - ended_ns : 0;
-        status = status_of_outcome(json_text_or(json_get(verdict, "outcome"), ""));
+        status = render_status(json_text_or(json_get(verdict, "outcome"), ""));
         if (hold && hold->held && status == STATUS_OK) {
             status = STATUS_WARNING;
             text_add_format(&line, "on hold by %s (%s); ", hold->who, hold->reason);

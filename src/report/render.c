@@ -145,10 +145,15 @@ bool render_check_passes(const Json *check)
            (outcome == OUTCOME_PASS || outcome == OUTCOME_NOT_APPLICABLE);
 }
 
+bool render_check_required(const Json *check)
+{
+    return json_bool_or(json_get(check, "required"), true);
+}
+
 void render_check_row(const Json *check, Text *out)
 {
     const char *unit = json_text_or(json_get(check, "unit"), "");
-    bool required = json_bool_or(json_get(check, "required"), true);
+    bool required = render_check_required(check);
     char value[FIGURE_SIZE], limit[FIGURE_SIZE];
     render_figure(json_get(check, "value"), unit, 4, value);
     render_figure(json_get(check, "limit"), unit, 4, limit);

@@ -1,4 +1,5 @@
-// report_internal.h - lines of printable ASCII with a width, figures with their unit; private to src/report.
+// report_internal.h - lines of printable ASCII with a width, figures with their unit, the words that
+// text and HTML share; private to src/report.
 #ifndef FEDGATE_REPORT_INTERNAL_H
 #define FEDGATE_REPORT_INTERNAL_H
 
@@ -27,5 +28,28 @@ void render_check_header(Text *out);
 // One line; the reason, cut, only when the check does not pass.
 void render_check_row(const Json *check, Text *out);
 bool render_check_passes(const Json *check);
+bool render_check_required(const Json *check);   // unless it says that it is not
+
+// Of an outcome word alone.
+enum { STATUS_OK, STATUS_WARNING, STATUS_CRITICAL, STATUS_UNKNOWN };
+int render_status(const char *outcome);
+
+// -- the words of a verdict, as long as they are, appended to `out` as the verdict holds them: the caller
+// cuts or escapes.
+void render_title(const Json *verdict, Text *out);
+void render_live(const Json *verdict, Text *out);
+const char *render_last_good(const Json *verdict);   // NULL when it is the live version, or none is named
+void render_decided(const Json *verdict, Text *out);
+const char *render_duty_note(const Json *verdict);   // NULL when there is nothing to say
+void render_notices(const Json *verdict, Text *out);   // likewise nothing
+void render_next(const Json *verdict, const char **ret_who, const char **ret_command);
+void render_rungs_title(const Json *check, Text *out);
+const char *render_bound(const Json *rung);   // "<=", ">=" or nothing
+void render_worst(const Json *rung, Text *out);
+void render_rubric_title(const Json *rubric, Text *out);
+
+// -- HTML. What `string` holds can be neither markup nor end an attribute; control bytes, invalid UTF-8 and
+// marks that turn the direction of writing are \xHH, line ends are blanks.
+void html_add(Text *out, const char *string);
 
 #endif

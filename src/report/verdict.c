@@ -31,61 +31,82 @@ static size_t count_required_passes(const Json *checks)
     return passes;
 }
 
+void render_title(const Json *verdict, Text *out)
+{
+    for (const char *c = member_text(verdict, "outcome", "no outcome"); *c; c++)
+        text_add_char(out, (char)toupper((unsigned char)*c));
+    text_add_format(out, "  %s  slot %s", member_text(verdict, "model", "?"),
+                    member_text(verdict, "slot", "?"));
+}
+
 static void add_title(const Json *verdict, Text *out)
 {
     SCOPED_TEXT title;
     text_init(&title, 1024);
-    for (const char *c = member_text(verdict, "outcome", "no outcome"); *c; c++)
-        text_add_char(&title, (char)toupper((unsigned char)*c));
-    text_add_format(&title, "  %s  slot %s", member_text(verdict, "model", "?"),
-                    member_text(verdict, "slot", "?"));
+    render_title(verdict, &title);
     render_cut(out, text_string(&title), REPORT_COLUMNS);
     text_add_char(out, '\n');
 }
 
-static void add_live(const Json *verdict, Text *out)
+void render_live(const Json *verdict, Text *out)
 {
     const Json *current = json_get(verdict, "current");
     const char *version = member_text(current, "version", NULL);
-    SCOPED_TEXT line;
-    text_init(&line, 1024);
     if (version) {
         char since[STAMP_SIZE];
         render_stamp(member_text(current, "since", ""), since);
-        text_add_format(&line, "%s (%s) since %s", version, member_text(current, "kind", "?"), since);
+        text_add_format(out, "%s (%s) since %s", version, member_text(current, "kind", "?"), since);
     } else {
-        text_add(&line,
+        text_add(out,
                  member_text(current, "problem", NULL) ? "unknown: `current` cannot be read" : "nothing");
     }
-    render_wrapped(out, "Live now:", LABEL, text_string(&line), 2);
+}
+
+const char *render_last_good(const Json *verdict)
+{
     const char *good = member_text(verdict, "previous_good", NULL);
-    if (good && !text_equal(good, version))
+    return text_equal(good, json_text_or(json_find(verdict, "current.version"), NULL)) ? NULL : good;
+}
+
+static void add_live(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT line;
+    text_init(&line, 1024);
+    render_live(verdict, &line);
+    render_wrapped(out, "Live now:", LABEL, text_string(&line), 2);
+    const char *good = render_last_good(verdict);
+    if (good)
         render_wrapped(out, "Last good:", LABEL, good, 1);
 }
 
-static void add_decided(const Json *verdict, Text *out)
+void render_decided(const Json *verdict, Text *out)
 {
     const Json *checks = json_get(verdict, "checks");
     const char *name = member_text(verdict, "decided_by", NULL);
     const Json *check = name ? find_check(checks, name) : NULL;
-    SCOPED_TEXT line;
-    text_init(&line, 1024);
     if (name) {
         const char *unit = member_text(check, "unit", "");
         char value[FIGURE_SIZE], limit[FIGURE_SIZE];
         render_figure(json_get(check, "value"), unit, 8, value);   // all digits: near misses must show
         render_figure(json_get(check, "limit"), unit, 8, limit);
-        text_add_format(&line, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value,
+        text_add_format(out, "%s %s, value %s, limit %s", name, member_text(check, "outcome", ""), value,
                         limit);
         if (*unit && !text_equal(unit, "bytes") && !text_equal(unit, "s"))
-            text_add_format(&line, " %s", unit);
+            text_add_format(out, " %s", unit);
         if (json_is_integer(json_get(check, "n")) && json_integer_or(json_get(check, "n"), 0) > 0)
-            text_add_format(&line, ", n %lld", (long long)json_integer_or(json_get(check, "n"), 0));
+            text_add_format(out, ", n %lld", (long long)json_integer_or(json_get(check, "n"), 0));
     } else if (json_count(checks) > 0) {
-        text_add_format(&line, "no check: %zu required checks pass", count_required_passes(checks));
+        text_add_format(out, "no check: %zu required checks pass", count_required_passes(checks));
     } else {
-        text_add(&line, "no check: none was judged");
+        text_add(out, "no check: none was judged");
     }
+}
+
+static void add_decided(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT line;
+    text_init(&line, 1024);
+    render_decided(verdict, &line);
     render_wrapped(out, "Decided by:", LABEL, text_string(&line), 1);
     render_wrapped(out, "Because:", LABEL, member_text(verdict, "reason", "-"), 3);
 }
@@ -103,24 +124,42 @@ static void add_identity(const Json *verdict, Text *out)
     render_wrapped(out, "Run:", LABEL, member_text(verdict, "run", "none"), 1);
 }
 
+const char *render_duty_note(const Json *verdict)
+{
+    return json_bool_or(json_get(verdict, "duty_separated"), true)
+               ? NULL
+               : "owner and nightly account are one: separation of duty is off";
+}
+
+void render_notices(const Json *verdict, Text *out)
+{
+    int64_t waiting = json_integer_or(json_find(verdict, "notices.waiting"), 0);
+    if (waiting > 0)
+        text_add_format(out, "%lld notice%s no receiver has taken yet: %s", (long long)waiting,
+                        waiting == 1 ? "" : "s", member_text(json_get(verdict, "notices"), "problem", "-"));
+}
+
+void render_next(const Json *verdict, const char **ret_who, const char **ret_command)
+{
+    const Json *next = json_get(verdict, "next");
+    const char *command = member_text(next, "command", "");
+    *ret_who = member_text(next, "who", "nobody");
+    *ret_command = *command ? command : "nothing to do";
+}
+
 static void add_next(const Json *verdict, Text *out)
 {
-    if (json_is_bool(json_get(verdict, "duty_separated")) &&
-        !json_bool_or(json_get(verdict, "duty_separated"), true))
-        text_add(out, "Note:       owner and nightly account are one: separation of duty is off\n");
-    const Json *next = json_get(verdict, "next");
+    const char *duty = render_duty_note(verdict), *who, *command;
+    if (duty)
+        render_wrapped(out, "Note:", LABEL, duty, 1);
     SCOPED_TEXT line;
     text_init(&line, 1024);
-    int64_t waiting = json_integer_or(json_find(verdict, "notices.waiting"), 0);
-    if (waiting > 0) {
-        text_add_format(&line, "%lld notice%s no receiver has taken yet: %s", (long long)waiting,
-                        waiting == 1 ? "" : "s", member_text(json_get(verdict, "notices"), "problem", "-"));
+    render_notices(verdict, &line);
+    if (line.length)
         render_wrapped(out, "Note:", LABEL, text_string(&line), 2);
-        text_clear(&line);
-    }
-    const char *command = member_text(next, "command", "");
-    text_add_format(&line, "%s: %s", member_text(next, "who", "nobody"),
-                    *command ? command : "nothing to do");
+    text_clear(&line);
+    render_next(verdict, &who, &command);
+    text_add_format(&line, "%s: %s", who, command);
     render_wrapped(out, "Next:", LABEL, text_string(&line), 2);
 }
 

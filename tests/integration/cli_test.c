@@ -77,6 +77,7 @@ static const struct {
     {{"run", "extra"}, "takes at most 0 arguments, 'extra'", ""},
     {{"at"}, "command 'at' needs TIME", ""},
     {{"verdict", "--format", "xml"}, "unknown format 'xml'", ""},
+    {{"status", "--format", "html"}, "command 'status' has no format 'html'", ""},
     {{"config", "sampel"}, "config sampel", "Did you mean 'config sample'?"},
     {{"status", "--max-age", "soon"}, "not a duration: 'soon'", ""},
     {{"at", "tomorrow", "--home", "/nonexistent"}, "not a time: 'tomorrow'", "2026-11-30"},
@@ -424,6 +425,12 @@ START_TEST(a_verdict_is_found_by_latest_run_and_version)
         SUPPORT_RUN(&run, "verdict", which[i], "--home", home);
         ck_assert_msg(run.exit_code == 0, "%s: %s", which[i], text_string(&run.errors));
         ck_assert(text_starts_with(text_string(&run.output), "PROMOTED  m  slot 2026-11-30\n"));
+        support_run_done(&run);
+        SUPPORT_RUN(&run, "verdict", which[i], "--home", home, "--format", "html");
+        ck_assert_msg(run.exit_code == 0, "%s: %s", which[i], text_string(&run.errors));
+        ck_assert(text_starts_with(text_string(&run.output), "<!DOCTYPE html>\n"));
+        ck_assert(says(&run.output, "PROMOTED  m  slot 2026-11-30</h1>"));
+        ck_assert(text_ends_with(text_string(&run.output), "</html>\n"));
         support_run_done(&run);
     }
     support_write(support_path(home, "last-verdict.json"), "{\"outcome\": ");
