@@ -21,8 +21,13 @@ static const struct Night {
 } nights[] = {
     {"adult", "adult", "fp32", 0, "", "auc", 0.905, 0.92},
     {"adult", "adult", "bf16", 0, "", "auc", 0.905, 0.92},
+    {"adult", "adult", "fp16", 0, "", "auc", 0.905, 0.92},
     {"magic_gamma", "magic_gamma", "fp32", 0, "", "auc", 0.915, 0.95},
+    {"magic_gamma", "magic_gamma", "bf16", 0, "", "auc", 0.915, 0.95},
+    {"magic_gamma", "magic_gamma", "fp16", 0, "", "auc", 0.915, 0.95},
     {"california_housing", "california_housing", "fp32", 0, "", "rmse", 40000, 52500},
+    {"california_housing", "california_housing", "bf16", 0, "", "rmse", 40000, 52500},
+    {"california_housing", "california_housing", "fp16", 0, "", "rmse", 40000, 52500},
     {"bank_marketing", "bank_marketing", "fp32", 10, "quality", "auc", 0.4, 0.75},
 };
 
