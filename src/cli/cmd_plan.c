@@ -22,8 +22,12 @@ static bool plan_of(const Config *config, Clock *clock, NightPlan *ret_plan, int
 // A file, or one option of this configuration changed: "train.precision=bf16". --set holds for both plans.
 static Config *config_against(const Invocation *call, const char *against, Error *error)
 {
-    if (!strchr(against, '=') || file_exists(against))
-        return config_load(against, call->sets, call->set_count, environ, error);
+    if (!strchr(against, '=') || file_exists(against)) {
+        Config *given = config_load(against, call->sets, call->set_count, environ, error);
+        if (!given && !file_exists(against))
+            (void)error_hint(error, "Give a configuration file, or one option as KEY=VALUE.");
+        return given;
+    }
     Invocation changed = *call;
     changed.sets = calloc(call->set_count + 1, sizeof *changed.sets);
     if (!changed.sets) {

@@ -14,8 +14,15 @@ void check_telemetry(const Json *evidence, const Config *policy, Finding *ret)
     int64_t rows = 0;
     int64_t acknowledged = 0;
     int64_t dropped = 0;
-    if (!section_open(evidence, "telemetry", NULL, ret, &telemetry) ||
-        !section_integer(&telemetry, "rows", &rows) ||
+    if (!section_open(evidence, "telemetry", NULL, ret, &telemetry)) {
+        return;
+    }
+    const char *reason = json_text_or(json_get(telemetry.at, "reason"), "");
+    if (!section_has(&telemetry, "acknowledged") && reason[0] != '\0') {
+        finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE, "no row is acknowledged: %.200s", reason);
+        return;
+    }
+    if (!section_integer(&telemetry, "rows", &rows) ||
         !section_integer(&telemetry, "acknowledged", &acknowledged) ||
         (section_has(&telemetry, "dropped") && !section_count(&telemetry, "dropped", &dropped))) {
         return;
@@ -25,7 +32,6 @@ void check_telemetry(const Json *evidence, const Config *policy, Finding *ret)
         finding_set(ret, OUTCOME_ERROR, figure, "%lld of %lld rows acknowledged", (long long)acknowledged,
                     (long long)rows);
     } else if (rows == 0 || acknowledged < rows) {
-        const char *reason = json_text_or(json_get(telemetry.at, "reason"), "");
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "%lld of %lld rows acknowledged%s%.120s",
                     (long long)acknowledged, (long long)rows, reason[0] == '\0' ? "" : ": ", reason);
     } else if (dropped > 0) {   // acknowledged is then all of what was left

@@ -105,7 +105,8 @@ static void add_checks(const Json *checks, const char *model, Text *out)
     static const struct {
         const char *key, *name, *help;
     } figures[] = {
-        {NULL, "fedgate_check_passed", "1 when the check of the last night passed, else 0."},
+        {NULL, "fedgate_check_passed",
+         "1 when the check of the last night passed, 0 when not; absent when it did not apply."},
         {"value", "fedgate_check_value", "Figure that decided a check, in the unit of its label."},
         {"limit", "fedgate_check_limit", "Limit of that figure."},
     };
@@ -117,8 +118,10 @@ static void add_checks(const Json *checks, const char *model, Text *out)
             Label labels[] = {{"check", json_text_or(json_get(check, "name"), "")},
                               figures[k].key ? (Label){"unit", json_text_or(json_get(check, "unit"), "")}
                                              : (Label){"required", required ? "true" : "false"}};
+            bool judged = !text_equal(json_text_or(json_get(check, "outcome"), ""), "not_applicable");
             double value = figures[k].key ? json_number_or(json_get(check, figures[k].key), (double)NAN)
-                                          : (double)render_check_passes(check);
+                           : judged       ? (double)render_check_passes(check)
+                                          : (double)NAN;
             add_value(&family, labels, 2, value);
         }
     }

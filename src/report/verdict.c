@@ -183,6 +183,8 @@ static void lay_table(const Json *checks, size_t rows_left, size_t passes_left, 
         text_add(folded, member_text(check, "name", "?"));
         if (!passed)
             text_add(folded, "(!)");
+        else if (text_equal(member_text(check, "outcome", ""), "not_applicable"))
+            text_add(folded, "(n/a)");
     }
 }
 
