@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "load.h"
+#include "settle.h"
 
 struct Device {
     const FedgateBackend *backend;
@@ -309,6 +310,11 @@ void device_cast(Device *device, const FedgateCast *op)
 void device_settle(Device *device, const FedgateSettle *op)
 {
     device->backend->settle(device->handle, op);
+}
+
+void device_settle_on_host(const FedgateSettle *op)
+{
+    settle_step(op);
 }
 
 void device_adam(Device *device, const FedgateAdam *op)

@@ -1,7 +1,7 @@
 // gpu.h - what the programs for a machine with a GPU share: arrays on the device that is tested, rounded as
 // the cpu back end rounds, and rows of results.
 //
-// They are run by ops/gpu, never by ctest; with the back end 'cpu' they test themselves anywhere.
+// They are run by ops/gpu, never by ctest; with the back end 'cpu' they test themselves anywhere, in minutes.
 #ifndef FEDGATE_TESTS_GPU_H
 #define FEDGATE_TESTS_GPU_H
 

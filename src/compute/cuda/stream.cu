@@ -53,7 +53,7 @@ void cuda_event_record(void *handle, void *event)
         record((CudaEvent *)event, device->compute);
 }
 
-// A failed device passes no event: whoever waits gets its time limit, and `synchronise` says what failed.
+// A failed device passes no event: whoever waits is told at once, and `synchronise` says what failed.
 bool cuda_event_done(void *handle)
 {
     CudaEvent *event = (CudaEvent *)handle;
@@ -69,7 +69,8 @@ bool cuda_event_done(void *handle)
 bool cuda_event_wait(void *handle, int64_t timeout_ns)
 {
     enum { SPIN_NS = 200000, PAUSE_NS = 20000 };
-    const FedgateHost *host = ((CudaEvent *)handle)->device->host;
+    const CudaDevice *device = ((CudaEvent *)handle)->device;
+    const FedgateHost *host = device->host;
     const struct timespec pause = {0, PAUSE_NS};
     const int64_t begin = host->now_ns(host->context);
     int64_t paused = 0;
@@ -77,7 +78,7 @@ bool cuda_event_wait(void *handle, int64_t timeout_ns)
         if (cuda_event_done(handle))
             return true;
         int64_t waited = host->modelled ? paused : host->now_ns(host->context) - begin;
-        if (waited >= timeout_ns)
+        if (waited >= timeout_ns || __atomic_load_n(&device->health, __ATOMIC_ACQUIRE) != CUDA_WELL)
             return false;
         if (waited >= SPIN_NS || host->modelled) {
             ppoll(NULL, 0, &pause, NULL);
