@@ -87,6 +87,7 @@ void device_square_sum(Device *device, const float *x, int64_t count,
                        double *ret_sum);   // ret_sum: device memory
 void device_cast(Device *device, const FedgateCast *op);
 void device_settle(Device *device, const FedgateSettle *op);
+void device_settle_on_host(const FedgateSettle *op);   // the rule itself, state and square_sum in host memory
 void device_adam(Device *device, const FedgateAdam *op);
 
 // -- types: "fp32", "bf16", "fp16"

@@ -92,7 +92,9 @@
 //     included; trained: the candidate's weights scored in both arithmetics
 //   slices: [ { column value rows positives[binary] reference[] candidate[] } ], metric of tonight's pairs;
 //     without reference and candidate where its rows do not define it (AUC of one class)
-//   seconds training_seconds: shown
+//   seconds training_seconds: shown; row_passes: forward passes of a row in rungs 3 to 6, forward and
+//     backward counting as three; share: that over the training's own, at most 1 but for short trainings,
+//     whose pairs may not be fewer or shorter
 //
 // determinism -> determinism
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step

@@ -64,6 +64,14 @@ typedef struct TrainProgress {
 // Called every telemetry.window steps and at each end of an epoch. False: stop now, save a checkpoint.
 typedef bool (*TrainWatch)(void *context, const TrainProgress *progress);
 
+// Asked between the steps and runs of the parity ladder.
+typedef enum LadderWord {
+    LADDER_GO_ON,
+    LADDER_LEAVE,   // out of time: the rungs that are missing stay out of the evidence
+    LADDER_STOP   // ERROR_BUSY
+} LadderWord;
+typedef LadderWord (*LadderWatch)(void *context);
+
 typedef struct Trainer Trainer;
 typedef struct TrainerSpec {
     const Config *config;
@@ -76,6 +84,7 @@ typedef struct TrainerSpec {
     int64_t microbatch;   // from the plan
     int64_t validation_rows;   // kept on the device at once, from the plan; 0: all
     TrainWatch watch;
+    LadderWatch ladder_watch;   // may be NULL, as watch
     void *watch_context;
 } TrainerSpec;
 typedef struct TrainShape {
@@ -108,7 +117,8 @@ WARN_UNUSED bool trainer_rehearse(Trainer *trainer, Json *evidence, Error *error
 // restored. Evidence `parity`. In FP32 only rung 1.
 WARN_UNUSED bool trainer_parity_early(Trainer *trainer, Json *evidence, Error *error);
 // Rungs 3 and 4 at the trained candidate (after trainer_train), 5 and 6 by paired short trainings; adds to
-// the same section. slices: raw columns of validation rows the metric is taken by. Nothing in FP32.
+// the same section. Both ask ladder_watch and leave what it has no time for out of the evidence. slices: raw
+// columns of validation rows the metric is taken by. Nothing in FP32.
 typedef struct ParitySpec {
     Metric metric;
     const char *const *slice_names;   // columns
@@ -121,7 +131,7 @@ typedef struct TrainResult {
     int64_t steps, planned_steps, epochs, resumed_from;
     bool stopped_early;
     double best_validation_loss, train_seconds;
-    int64_t samples;
+    int64_t samples, run_samples;   // since it was resumed; of the whole run
     int64_t peak_bytes;
     bool scale_lost;   // stopped because train.scale_stop steps in a row were skipped
 } TrainResult;

@@ -40,6 +40,8 @@ static bool child_rehearse(void *context, Error *error)
     Child *child = context;
     Night *night = child->night;
     child->context_bytes = process_resident_bytes();
+    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
+        child->context_live[kind] = ledger_live(night->ledger, (LedgerKind)kind);
     child->device =
         device_open(config_text(night->config, "device.backend"),
                     (int)config_integer(night->config, "device.threads"), night->clock, night->ledger, error);
@@ -55,6 +57,7 @@ static bool child_rehearse(void *context, Error *error)
                         .microbatch = night->plan.memory.microbatch,
                         .validation_rows = night->plan.memory.validation_rows,
                         .watch = child_watch,
+                        .ladder_watch = child_watch_ladder,
                         .watch_context = child};
     child->trainer = trainer_open(&spec, error);
     if (child->trainer == NULL)
@@ -68,6 +71,42 @@ static bool child_parity(void *context, Error *error)
     return trainer_parity_early(child->trainer, child->evidence, error);
 }
 
+// An earlier start of this run may have ended the training: what it measured of it lies in trained.json.
+static bool keep_training(Child *child, Error *error)
+{
+    static const char *const sections[] = {"timeline",       "loop",      "stages",
+                                           "limiting_stage", "resources", "plausible"};
+    static const char *const inner[][2] = {{"memory", "live"}, {"window", "forecasts"}};
+    TrainResult *result = &child->result;
+    char path[FILE_PATH_SIZE];
+    OWNED(Json, json_free) *stored = NULL;
+    if (result->steps > result->resumed_from) {
+        stored = json_copy_deep(child->evidence);
+        json_put_integer(stored, "steps", result->steps);
+        json_put_integer(stored, "samples", result->samples);
+        json_put_integer(stored, "resumed_from", result->resumed_from);
+        json_put_number(stored, "train_seconds", result->train_seconds);
+        return night_save(child->night, "trained.json", stored, error);
+    }
+    if (!night_file(child->night, "trained.json", path, error))
+        return false;
+    if (!file_exists(path))
+        return true;
+    if ((stored = json_read_file(path, NIGHT_JSON_MAX, error)) == NULL)
+        return false;
+    if (json_integer_or(json_get(stored, "steps"), -1) != result->steps)
+        return true;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        json_put(child->evidence, sections[i], json_copy_deep(json_get(stored, sections[i])));
+    for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++)
+        json_put(night_section(child->evidence, inner[i][0]), inner[i][1],
+                 json_copy_deep(json_get(json_get(stored, inner[i][0]), inner[i][1])));
+    result->samples = json_integer_or(json_get(stored, "samples"), 0);
+    result->resumed_from = json_integer_or(json_get(stored, "resumed_from"), 0);
+    result->train_seconds = json_number_or(json_get(stored, "train_seconds"), 0);
+    return true;
+}
+
 static bool child_train(void *context, Error *error)
 {
     Child *child = context;
@@ -76,7 +115,8 @@ static bool child_train(void *context, Error *error)
     child->block_steps = config_integer(night->config, "telemetry.window");
     if (!night_file(night, "timeline.json", trace, error) ||
         !night_file(night, "candidate", candidate, error) ||
-        !trainer_train(child->trainer, trace, &child->result, child->evidence, error))
+        !trainer_train(child->trainer, trace, &child->result, child->evidence, error) ||
+        !keep_training(child, error))
         return false;
     child_watch_end(child);
     const TrainResult *result = &child->result;
@@ -132,9 +172,12 @@ static bool child_parity_late(void *context, Error *error)
     }
     ParitySpec spec = {
         .slice_names = names, .slices = columns, .slice_count = count, .run = child->night->run};
+    Json *parity = night_section(child->evidence, "parity");
     good = good && child_metric(child->night, &spec.metric, error) &&
            trainer_parity_late(child->trainer, &spec, child->evidence, error) &&
-           night_pairs_join(child->night, night_section(child->evidence, "parity"), error);
+           night_pairs_join(child->night, parity, error);
+    if (good && json_get(parity, "training_seconds") != NULL)   // also when an earlier start trained
+        json_put_number(parity, "training_seconds", child->result.train_seconds);
     for (size_t i = 0; i < read; i++)
         column_done(&columns[i]);
     free(columns);
@@ -151,27 +194,33 @@ static const struct {
 };
 
 // -- what the process as a whole used, beside the accounts. On the cpu back end device memory is the
-// process's: what neither the accounts nor the process before training explain is unexplained.
+// process's: what neither the accounts nor the process before training explain is unexplained. A kind's
+// highest sum counts, not the sum of its accounts' peaks, which lie in different phases; what was live before
+// is in the process before. Below 0 when pages were charged that nobody touched: the judge takes its size.
+
+static int64_t since_context(const Child *child)
+{
+    int64_t bytes = 0;
+    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
+        bytes += ledger_peak(child->night->ledger, (LedgerKind)kind) - child->context_live[kind];
+    return bytes;
+}
 
 static void note_process(Child *child)
 {
     Night *night = child->night;
     Json *memory = night_section(child->evidence, "memory");
-    LedgerAccount accounts[LEDGER_ACCOUNTS];
-    size_t count = ledger_accounts(night->ledger, accounts);
-    int64_t accounted = 0;
-    for (size_t i = 0; i < count; i++)
-        accounted += accounts[i].peak_bytes;
     int64_t context = child->device == NULL ? 0 : device_info(child->device)->context_bytes;
     json_put(memory, "accounts",
              ledger_to_json(night->ledger));   // with evaluation and the later rungs of parity
     if (json_get(memory, "measured_peak_bytes") != NULL)
         json_put_integer(memory, "measured_peak_bytes", ledger_peak(night->ledger, LEDGER_DEVICE) + context);
-    int64_t peak = process_peak_bytes(), unexplained = peak - child->context_bytes - context - accounted;
+    int64_t peak = process_peak_bytes(),
+            unexplained = peak - child->context_bytes - context - since_context(child);
     json_put_integer(memory, "process_peak_bytes", peak);
     json_put_integer(memory, "process_context_bytes", child->context_bytes);
     json_put_integer(memory, "context_bytes", context);
-    json_put_integer(memory, "unexplained_bytes", unexplained > 0 ? unexplained : 0);
+    json_put_integer(memory, "unexplained_bytes", unexplained);
     Json *window = night_section(child->evidence, "window");
     json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));
     json_put_integer(window, "deadline_wall_ns", night->deadline_wall_ns);
@@ -237,6 +286,7 @@ int night_child_main(void *context, int report_fd)
         json_put_number(result, "best_validation_loss", child->result.best_validation_loss);
         json_put_number(result, "train_seconds", child->result.train_seconds);
         json_put_integer(result, "samples", child->result.samples);
+        json_put_integer(result, "run_samples", child->result.run_samples);
         json_put_integer(result, "peak_bytes", child->result.peak_bytes);
         done = night_save(child->night, "child-evidence.json", child->evidence, &error);
     }

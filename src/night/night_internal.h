@@ -64,6 +64,7 @@ typedef struct Night {
     DeviceInfo device;
     NightPlan plan;   // made while identifying, reported and enforced by step 3
     bool plan_refused;
+    double spent_seconds;   // of this run's earlier starts
     double rest_seconds;   // after training, of the night that made what is live; 0: not known
     PlanShape shape;
     TrainShape train_shape;
@@ -109,6 +110,7 @@ bool night_check_utilities(const Config *config, const Dataset *dataset,
                            Error *error);   // evaluate_decisions.c: as many as the classes need
 bool child_metric(const Night *night, Metric *ret_metric, Error *error);   // evaluate.c: what decides
 bool child_watch(void *child, const TrainProgress *progress);   // watch.c: the TrainWatch of step 7
+LadderWord child_watch_ladder(void *child);   // watch.c: the LadderWatch of steps 6 and 8
 void child_watch_end(Child *child);   // sends the last, shorter window
 
 struct Child {
@@ -126,7 +128,8 @@ struct Child {
     TrainProgress window;   // sums since the last telemetry row
     double window_samples;
     int64_t progress_sent_ns;   // real clock
-    int64_t context_bytes;
+    int64_t context_bytes, context_live[LEDGER_KIND_COUNT];   // before the device: resident, and accounted
+    int64_t ladder_asked;   // how many times
     bool stop_for_window, stop_for_signal;
 };
 void child_report(Child *child, Json *message);   // one line to the parent; consumes
@@ -152,7 +155,8 @@ bool night_slot_close(Night *night, bool judged, Error *error);
 void night_shape(const Config *config, const Dataset *dataset, const Maps *maps, TrainShape *ret_train,
                  PlanShape *ret_shape);
 // Seconds still to come when training has ended, for the forecast: as the night that made what is live took,
-// else a second, and in half precision as long as training, which the later rungs of parity may take at most.
+// else a second, and in half precision as long as training: what the later rungs of parity take at most, but
+// for short trainings.
 double night_seconds_after_training(const Night *night, double training_seconds);
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);

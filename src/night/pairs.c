@@ -2,9 +2,9 @@
 //
 // Pairs of two nights may be taken together when nothing but data and seed differs: the key is the identity
 // record without those, the metric and the length of the trainings. Every judged night keeps its pairs,
-// refused or not: choosing among them would be choosing the answer. Each night that adds pairs is one look at
-// them, and the judge spends its error over the looks. The file says only what runs/<run>/evidence.json says
-// too.
+// refused or not: choosing among them would be choosing the answer. Each night that brings a pair which was
+// not there with these values is one look at them, and the judge spends its error over the looks; of two
+// pairs of one seed the newer stays. The file says only what runs/<run>/evidence.json says too.
 #include "night_internal.h"
 
 #include <string.h>
@@ -33,27 +33,35 @@ static bool pairs_path(const Night *night, const Json *parity, char *ret_path, E
            file_join(ret_path, folder, name, error);
 }
 
-static bool has_seed(const Json *pairs, const Json *seed)
+static const Json *find_seed(const Json *pairs, const Json *pair)
 {
     for (size_t i = 0; i < json_count(pairs); i++) {
-        if (json_same(json_get(json_at(pairs, i), "seed"), seed))
-            return true;
+        if (json_same(json_get(json_at(pairs, i), "seed"), json_get(pair, "seed")))
+            return json_at(pairs, i);
     }
-    return false;
+    return NULL;
 }
 
-// Earlier pairs first, then tonight's; a pair that both have (the same version again) counts once.
+// The same version again makes the same values; another run's name changes nothing.
+static bool holds(const Json *pairs, const Json *pair)
+{
+    const Json *found = find_seed(pairs, pair);
+    return found != NULL && json_same(json_get(found, "reference"), json_get(pair, "reference")) &&
+           json_same(json_get(found, "candidate"), json_get(pair, "candidate"));
+}
+
+// Earlier pairs first, then tonight's, which replace those of the same seed.
 static Json *join_pairs(const Json *earlier, const Json *tonight, bool *ret_new)
 {
     Json *joined = json_make_array();
     size_t count = json_count(earlier), skip = count > PAIRS_KEPT ? count - PAIRS_KEPT : 0;
     for (size_t i = skip; i < count; i++) {
-        if (!has_seed(tonight, json_get(json_at(earlier, i), "seed")))
+        if (find_seed(tonight, json_at(earlier, i)) == NULL)
             json_add(joined, json_copy_deep(json_at(earlier, i)));
     }
     *ret_new = false;
     for (size_t i = 0; i < json_count(tonight); i++) {
-        *ret_new = *ret_new || !has_seed(earlier, json_get(json_at(tonight, i), "seed"));
+        *ret_new = *ret_new || !holds(earlier, json_at(tonight, i));
         json_add(joined, json_copy_deep(json_at(tonight, i)));
     }
     return joined;

@@ -14,10 +14,45 @@ typedef struct Listening {
     Night *night;
     Error failed;   // what the child said it failed of
     bool done, signalled, killed_late;
+    int64_t begun_ns;
+    double before_seconds;   // of this start, before the child
     int64_t child_elapsed_ns;   // the child's clock when it last spoke
     int64_t progress_written_ns;
     char step[32];
 } Listening;
+
+// -- what the starts of one run cost together: spent.json, written while the child works, so that a start
+// that breaks off has said it
+
+static bool read_spent(Listening *listening, Error *error)
+{
+    Night *night = listening->night;
+    char path[FILE_PATH_SIZE];
+    for (size_t i = 0; i < json_count(night->seconds); i++)
+        listening->before_seconds +=
+            json_number_or(json_get(night->seconds, json_key_at(night->seconds, i)), 0);
+    if (!night_file(night, "spent.json", path, error))
+        return false;
+    OWNED(Json, json_free) *spent = file_exists(path) ? json_read_file(path, NIGHT_JSON_MAX, error) : NULL;
+    if (spent == NULL && file_exists(path))
+        return false;
+    night->spent_seconds = json_number_or(json_get(spent, "device_seconds"), 0);
+    return true;
+}
+
+static void write_spent(const Listening *listening)
+{
+    const Night *night = listening->night;
+    OWNED(Json, json_free) *spent = json_make_object();
+    Error failed = ERROR_INIT;
+    json_put_number(spent, "device_seconds",
+                    night->spent_seconds + listening->before_seconds +
+                        (double)(clock_monotonic_ns(night->clock) - listening->begun_ns) / 1e9);
+    if (!night_save(night, "spent.json", spent, &failed))
+        log_event(night->log, LOG_WARN, "night.spent", failed.message);
+}
+
+// -- what the child says
 
 static void show_progress(Listening *listening, const Json *message)
 {
@@ -26,6 +61,7 @@ static void show_progress(Listening *listening, const Json *message)
     if (now - listening->progress_written_ns < second_ns / 2)
         return;
     listening->progress_written_ns = now;
+    write_spent(listening);
     Error ignored = ERROR_INIT;
     if (!night_save(night, "progress.json", message, &ignored))
         log_event(night->log, LOG_WARN, "night.progress", ignored.message);
@@ -182,15 +218,18 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
 
 StepEnd night_run_child(Night *night, Error *error)
 {
-    Listening listening = {.night = night, .child_elapsed_ns = clock_monotonic_ns(night->clock)};
+    Listening listening = {.night = night, .begun_ns = clock_monotonic_ns(night->clock)};
+    listening.child_elapsed_ns = listening.begun_ns;
     char stale[FILE_PATH_SIZE];
-    if (!night_file(night, "child-evidence.json", stale, error) || !file_remove(stale, error))
+    if (!read_spent(&listening, error) || !night_file(night, "child-evidence.json", stale, error) ||
+        !file_remove(stale, error))
         return STEP_FAILED;
     night->child = process_fork(night_child_main, night, error);
     process_yield_to_others(
         true);   // a parent that wakes up to listen must not take the processor from the device
     bool heard = night->child != NULL && listen_to_child(&listening, error);
     process_yield_to_others(false);
+    write_spent(&listening);
     if (!heard)
         return STEP_FAILED;
     if (night->options->terminal && !night->options->quiet)

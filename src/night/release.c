@@ -118,12 +118,13 @@ static Json *fallback(const Night *night)
     return json;
 }
 
-// -- cost: what holds the device is the whole night so far
+// -- cost: what holds the device is the whole night so far, with the earlier starts of the same run. Steps
+// that a start trained again are paid for and not counted.
 
 void night_put_cost(const Night *night, Json *cost)
 {
-    double seconds = 0, rate = config_real(night->config, "cost.device_hour");
-    int64_t samples = json_integer_or(json_get(night->train_result, "samples"), 0);
+    double seconds = night->spent_seconds, rate = config_real(night->config, "cost.device_hour");
+    int64_t samples = json_integer_or(json_get(night->train_result, "run_samples"), 0);
     for (size_t i = 0; i < json_count(night->seconds); i++)
         seconds += json_number_or(json_get(night->seconds, json_key_at(night->seconds, i)), 0);
     json_put_number(cost, "device_seconds", seconds);

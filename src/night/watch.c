@@ -153,6 +153,17 @@ bool child_watch(void *context, const TrainProgress *progress)
     return finishes && !child->stop_for_signal;
 }
 
+LadderWord child_watch_ladder(void *context)
+{
+    Child *child = context;
+    if ((double)++child->ladder_asked == fault_value("process.term_parity", 0))
+        raise(SIGTERM);
+    child->stop_for_signal = child->stop_for_signal || night_interrupted();
+    if (child->stop_for_signal)
+        return LADDER_STOP;
+    return clock_wall_ns(child->night->clock) >= child->night->deadline_wall_ns ? LADDER_LEAVE : LADDER_GO_ON;
+}
+
 void child_watch_end(Child *child)
 {
     send_window(child);

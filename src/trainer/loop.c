@@ -321,14 +321,17 @@ static bool finish(Loop *loop, const char *trace_path, TrainResult *ret_result, 
     meter->device_end_ns = device_now_ns(trainer->spec.device);
     settle_best(trainer);
     device_trace(trainer->spec.device, NULL);
-    if ((loop->stopped && !checkpoint_begin(trainer, error)) || !checkpoint_end(trainer, error))
+    // Whatever ends the night after this, its slot does not train again.
+    bool moved = progress->step > trainer->resumed.step;
+    if (((loop->stopped || moved) && !checkpoint_begin(trainer, error)) || !checkpoint_end(trainer, error))
         return false;
     outcome_stages(trainer, loop->feed, evidence);
     clerk_close(&loop->clerk);
     feed_close(loop->feed);   // its staging thread may still be adding a copy: only then is the timeline read
     loop->feed = NULL;
     if (!device_synchronise(trainer->spec.device, error) || !meter_evidence(meter, evidence, error) ||
-        (trace_path && !timeline_export_chrome(meter->timeline, "fedgate training", trace_path, error)))
+        (trace_path && moved &&
+         !timeline_export_chrome(meter->timeline, "fedgate training", trace_path, error)))
         return false;
     outcome_accounts(trainer, evidence);
     order_evidence(trainer, evidence);
@@ -343,6 +346,7 @@ static bool finish(Loop *loop, const char *trace_path, TrainResult *ret_result, 
         .best_validation_loss = progress->best_loss,
         .train_seconds = (double)(meter->host_end_ns - meter->host_begin_ns) / 1e9,
         .samples = progress->samples - trainer->resumed.samples,
+        .run_samples = progress->samples,
         .peak_bytes = ledger_peak(trainer->spec.ledger, LEDGER_DEVICE),
         .scale_lost = trainer->scale_lost,
     };

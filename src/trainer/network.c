@@ -87,10 +87,8 @@ bool network_hold(Network *network, Held held, int64_t bytes, Error *error)
 {
     AccountName name = account_of(network, held);
     device_give(network->device, name.text, network->held[held].memory, network->held[held].bytes);
-    network->held[held].memory = NULL;
-    network->held[held].bytes = bytes;
-    if (bytes > 0)
-        network->held[held].memory = device_take(network->device, name.text, bytes, error);
+    network->held[held].memory = bytes > 0 ? device_take(network->device, name.text, bytes, error) : NULL;
+    network->held[held].bytes = network->held[held].memory ? bytes : 0;
     return bytes == 0 || network->held[held].memory;
 }
 

@@ -120,21 +120,27 @@ static double scale_now(Network *network)
     return fault_set("train.unscale_twice") && network_read_step(network, &step, &ignored) ? step.scale : 1;
 }
 
+FedgateSettle network_rule(const Network *network, const Recipe *recipe)
+{
+    return (FedgateSettle){.state = network->state,
+                           .square_sum = &network->sums[SUM_SQUARES],
+                           .clip = recipe->clip,
+                           .dynamic = network_scales(network, recipe),
+                           .growth = scale_growth,
+                           .backoff = scale_backoff,
+                           .floor = recipe->scale_floor,
+                           .ceiling = scale_ceiling,
+                           .growth_every = recipe->scale_growth,
+                           .hysteresis = recipe->scale_hysteresis};
+}
+
 static void settle(Network *network, const Recipe *recipe)
 {
     double scale = scale_now(network);   // settling may already raise that of the next step
+    FedgateSettle rule = network_rule(network, recipe);
     device_square_sum(network->device, network->gradients, network->layout.floats,
                       &network->sums[SUM_SQUARES]);
-    device_settle(network->device, &(FedgateSettle){.state = network->state,
-                                                    .square_sum = &network->sums[SUM_SQUARES],
-                                                    .clip = recipe->clip,
-                                                    .dynamic = network_scales(network, recipe),
-                                                    .growth = scale_growth,
-                                                    .backoff = scale_backoff,
-                                                    .floor = recipe->scale_floor,
-                                                    .ceiling = scale_ceiling,
-                                                    .growth_every = recipe->scale_growth,
-                                                    .hysteresis = recipe->scale_hysteresis});
+    device_settle(network->device, &rule);
     plant_unscale(network, scale);
 }
 

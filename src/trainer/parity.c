@@ -131,6 +131,35 @@ void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *
     parity->row_passes += 3 * (double)rows->count;
 }
 
+// Modelled time passes as in the loop: a step is forward and backward of a batch.
+static int64_t now_ns(Parity *parity)
+{
+    const Trainer *trainer = parity->trainer;
+    int64_t due_ns = (int64_t)(parity->row_passes / (3 * (double)trainer->batch) *
+                               (double)(int64_t)fault_value("model.compute_ns", 1e6));
+    if (trainer->simulated && due_ns > parity->modelled_ns) {
+        clock_advance(trainer->spec.clock, due_ns - parity->modelled_ns);
+        parity->modelled_ns = due_ns;
+    }
+    return clock_monotonic_ns(trainer->spec.clock);
+}
+
+bool parity_goes_on(Parity *parity, Error *error)
+{
+    const TrainerSpec *spec = &parity->trainer->spec;
+    now_ns(parity);
+    switch (spec->ladder_watch ? spec->ladder_watch(spec->watch_context) : LADDER_GO_ON) {
+    case LADDER_GO_ON:
+        return true;
+    case LADDER_LEAVE:
+        parity->left = true;
+        return false;
+    case LADDER_STOP:
+        break;
+    }
+    return FAIL(error, ERROR_BUSY, 0, "stopped by a signal");
+}
+
 // -- before training
 
 enum { WARM_STEPS = 4 };
@@ -170,22 +199,18 @@ static bool climb_early(Parity *parity, Json *section, Error *error)
     return state &&
            parity_operations(parity->trainer, parity->arm[ARM_CANDIDATE]->type,
                              parity->arm[ARM_REFERENCE]->type, section, error) &&
-           parity_take_batch(parity, error) &&
+           parity_goes_on(parity, error) && parity_take_batch(parity, error) &&
            parity_gradients(parity, "start", 0, parity->kept, gradients, controls, error) &&
-           warm_up(parity, &step, state, error) && parity_step(parity, &step, steps, error);
+           parity_goes_on(parity, error) && warm_up(parity, &step, state, error) &&
+           parity_step(parity, &step, steps, error);
 }
 
-// Modelled time passes as in the loop: a step is forward and backward of a batch.
-static double seconds_passed(const Parity *parity)
+static void add_number(Json *section, const char *name, double more)
 {
-    const Trainer *trainer = parity->trainer;
-    if (trainer->simulated)
-        clock_advance(trainer->spec.clock, (int64_t)(parity->row_passes / (3 * (double)trainer->batch) *
-                                                     (double)(int64_t)fault_value("model.compute_ns", 1e6)));
-    return (double)(clock_monotonic_ns(trainer->spec.clock) - parity->begun_ns) / 1e9;
+    json_put_number(section, name, json_number_or(json_get(section, name), 0) + more);
 }
 
-// Runs `climb`, puts everything back whatever came of it, and adds the time that passed.
+// Runs `climb`, puts everything back whatever came of it, and adds what was spent.
 static bool on_ladder(Trainer *trainer, const ParitySpec *spec, bool (*climb)(Parity *, Json *, Error *),
                       Json *section, Error *error)
 {
@@ -193,7 +218,7 @@ static bool on_ladder(Trainer *trainer, const ParitySpec *spec, bool (*climb)(Pa
     bool good = open_ladder(&parity, trainer, error);
     if (good) {
         parity.spec = spec;
-        good = climb(&parity, section, error);
+        good = climb(&parity, section, error) || parity.left;
         Error restoring = ERROR_INIT;
         parity_give_batch(&parity);
         if (!restore(&parity, &restoring) && good) {
@@ -202,8 +227,8 @@ static bool on_ladder(Trainer *trainer, const ParitySpec *spec, bool (*climb)(Pa
         }
     }
     close_ladder(&parity);
-    json_put_number(section, "seconds",
-                    json_number_or(json_get(section, "seconds"), 0) + seconds_passed(&parity));
+    add_number(section, "seconds", (double)(now_ns(&parity) - parity.begun_ns) / 1e9);
+    add_number(section, "row_passes", parity.row_passes);
     return good || error_prefix(error, "parity");
 }
 
@@ -247,9 +272,11 @@ static bool step_trained(Parity *parity, Json *steps, Error *error)
     step.from.clean = 0;
     if (!parity_step(parity, &step, steps, error))
         return false;
-    if (!network_scales(parity->arm[ARM_CANDIDATE], &parity->recipe) || parity->scale < 2)
+    if (!network_scales(parity->arm[ARM_CANDIDATE], &parity->recipe))
         return true;
-    step.at = "growth";   // the scale grows in the first step, the second is taken with the new one
+    // The scale grows in the first step, the second is taken with the new one. It begins at half of what this
+    // model's gradients bear, even when that is below the floor, which only a skip asks for.
+    step.at = "growth";
     step.steps = 2;
     step.from.scale = parity->scale / 2;
     step.from.clean = parity->recipe.scale_growth - 1;
@@ -263,10 +290,10 @@ static bool climb_late(Parity *parity, Json *section, Error *error)
     float *best = parity_take(parity, bytes, error);
     parity->scale = parity->kept_step.scale;
     if (!best || !device_copy_out(trainer->spec.device, best, trainer->best, bytes, error) ||
-        !parity_take_batch(parity, error) ||
+        !parity_goes_on(parity, error) || !parity_take_batch(parity, error) ||
         !parity_gradients(parity, "trained", trainer->progress.best_step, best,
                           array_of(section, "gradients"), NULL, error) ||
-        !step_trained(parity, array_of(section, "step"), error))
+        !parity_goes_on(parity, error) || !step_trained(parity, array_of(section, "step"), error))
         return false;
     parity_give_batch(parity);
     return parity_pairs(parity, best, section, error);
@@ -280,5 +307,7 @@ bool trainer_parity_late(Trainer *trainer, const ParitySpec *spec, Json *evidenc
     const Meter *meter = &trainer->meter;
     bool good = on_ladder(trainer, spec, climb_late, section, error);
     json_put_number(section, "training_seconds", (double)(meter->host_end_ns - meter->host_begin_ns) / 1e9);
+    json_put_number(section, "share",
+                    json_number_or(json_get(section, "row_passes"), 0) / parity_training_passes(trainer));
     return good;
 }

@@ -50,7 +50,8 @@ typedef struct Parity {
     float *state[ARM_COUNT];   // scratch, [3 x floats] each
     double scale;   // loss scale at which this model's gradients are finite
     double row_passes;   // forward passes of a row done so far; forward and backward count as three
-    int64_t begun_ns;
+    int64_t begun_ns, modelled_ns;   // modelled: by how much the simulated clock was advanced
+    bool left;   // out of time: what is missing is left out
     struct {
         void *memory;
         int64_t bytes;
@@ -61,6 +62,8 @@ void *parity_take(Parity *parity, int64_t bytes, Error *error);   // host memory
 bool parity_take_batch(Parity *parity, Error *error);   // the first batch of the training's order
 void parity_give_batch(Parity *parity);
 void parity_prepare(Parity *parity, Arm arm);   // before its passes
+// Between steps and runs. False: end here, out of time (parity->left, no error) or stopped (ERROR_BUSY).
+bool parity_goes_on(Parity *parity, Error *error);
 // Gradient of the mean loss into the network, as its arm computes it.
 void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *rows, uint64_t seed,
                      int64_t step);
@@ -95,6 +98,8 @@ double scorer_quantum(const Parity *parity);   // smallest step of the metric, 0
 void scorer_put_slices(const Scorer *scorer, const Parity *parity, size_t pairs,
                        const double *const values[ARM_COUNT], Json *slices);
 
+// Forward passes of a row that the training took, its looks at the validation rows included.
+double parity_training_passes(const Trainer *trainer);
 bool parity_pairs(Parity *parity, const float *best, Json *section, Error *error);
 
 #endif

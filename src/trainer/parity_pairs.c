@@ -3,7 +3,9 @@
 //
 // Chaos makes one changed bit grow like another seed, so single losses are not compared: blocks of steps are,
 // with the band that FP32 runs span whose start is one ulp off or whose seed is another. The number of steps
-// follows from counts: all of parity reads at most 0.7 of the rows that the candidate's training read.
+// follows from counts: all of parity reads at most 0.7 of the rows that the candidate's training read. Where
+// that leaves too few, the perturbed runs become fewer first; below LEAST_STEPS nothing is saved any more,
+// and parity of so short a training takes longer than it (evidence parity.share says how much).
 #include "parity_internal.h"
 
 #include <fedgate/fault.h>
@@ -12,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ULP_RUNS = 4, BLOCKS = 8, LEAST_STEPS = 8 };
+enum { ULP_RUNS = 4, LEAST_ULP_RUNS = 2, BLOCKS = 8, LEAST_STEPS = 8 };
 static const double share_of_training = 0.7;
 // Rungs 1 to 4: some batches, and float64 that is worth a few thousand rows.
 static const double rows_before = 4096, batches_before = 30;
@@ -30,16 +32,28 @@ typedef struct Pairs {
 
 // -- how many steps
 
+double parity_training_passes(const Trainer *trainer)
+{
+    const Progress *progress = &trainer->progress;
+    double looks = (double)(progress->epoch + (progress->position > 0));
+    return 3 * (double)progress->samples + looks * (double)trainer->validation.rows;
+}
+
 static int64_t steps_fitting(const Parity *parity, size_t pairs, size_t ulps)
 {
     const Trainer *trainer = parity->trainer;
-    const Progress *progress = &trainer->progress;
     double validation = (double)trainer->validation.rows, batch = (double)trainer->batch;
-    double looks = (double)(progress->epoch + (progress->position > 0));
-    double training = 3 * (double)progress->samples + looks * validation;
     double fixed = 3 * (rows_before + batches_before * batch) + (double)(2 * pairs + 2) * validation;
     double runs = (double)(2 * pairs + ulps);
-    return (int64_t)((share_of_training * training - fixed) / (3 * batch * runs));
+    return (int64_t)((share_of_training * parity_training_passes(trainer) - fixed) / (3 * batch * runs));
+}
+
+static size_t choose_ulps(const Parity *parity, size_t pairs)
+{
+    size_t ulps = pairs < ULP_RUNS ? pairs : ULP_RUNS;
+    while (ulps > LEAST_ULP_RUNS && steps_fitting(parity, pairs, ulps) < LEAST_STEPS)
+        ulps--;
+    return ulps;
 }
 
 // Down to a power of two, or half as much again: nights of about the same length train pairs of one length,
@@ -83,6 +97,8 @@ static bool train_steps(Pairs *pairs, Arm arm, uint64_t seed, Feed *feed, double
     for (int64_t step = 0; step < pairs->steps; step++) {
         FeedBatch batch;
         int64_t wait_ns, exposed_ns;
+        if (!parity_goes_on(pairs->parity, error))
+            return false;
         int got = feed_next(feed, &batch, &wait_ns, &exposed_ns, error);
         if (got <= 0)
             return got == 0 ? FAIL(error, ERROR_INTERNAL, 0, "a parity run has no batch for step %lld",
@@ -129,6 +145,11 @@ static bool score(Pairs *pairs, Arm arm, size_t pair, Error *error)
     return true;
 }
 
+static bool pair_failed(const Pairs *pairs, const char *what, size_t number, Error *error)
+{
+    return !pairs->parity->left && error_prefix(error, "%s %zu", what, number);
+}
+
 static bool run_all(Pairs *pairs, Error *error)
 {
     const size_t blocks = pairs->blocks;
@@ -137,11 +158,11 @@ static bool run_all(Pairs *pairs, Error *error)
         for (int arm = 0; arm < ARM_COUNT; arm++)
             if (!run(pairs, (Arm)arm, pairs->seed[i], 0, pairs->loss[arm] + i * blocks, error) ||
                 (scored && !score(pairs, (Arm)arm, i, error)))
-                return error_prefix(error, "pair %zu", i);
+                return pair_failed(pairs, "pair", i, error);
     for (size_t i = 0; i < pairs->ulps; i++) {
         uint64_t seed = pairs->seed[i];
         if (!run(pairs, ARM_REFERENCE, seed, hash_mix2(seed, i + 1) | 1, pairs->ulp + i * blocks, error))
-            return error_prefix(error, "perturbed run %zu", i);
+            return pair_failed(pairs, "perturbed run", i, error);
     }
     return true;
 }
@@ -207,15 +228,24 @@ static Json *metric(const Pairs *pairs, const double trained[ARM_COUNT])
 
 // -- all of it
 
+// Follows from the training's seed, the files, and which of their rows each split has: nights that move only
+// the cutoff, or the split, draw other seeds.
+static uint64_t seed_key(const Trainer *trainer)
+{
+    const Dataset *dataset = trainer->spec.dataset;
+    Digest digest;
+    uint64_t data = 0;
+    dataset_digest(dataset, &digest);
+    memcpy(&data, digest.bytes, sizeof data);
+    uint64_t rows = hash_mix2(trainer->order_digest, dataset_row_digest(dataset, SPLIT_VALIDATION));
+    return hash_mix2(hash_mix2(hash_mix2(trainer->seed, data), rows), 0x7061697273u);
+}
+
 // Distinct from each other and from the training's own; below 2^53, so that any reader of JSON holds them.
 static void draw_seeds(Pairs *pairs)
 {
     const Trainer *trainer = pairs->parity->trainer;
-    Digest digest;
-    uint64_t data = 0;
-    dataset_digest(trainer->spec.dataset, &digest);
-    memcpy(&data, digest.bytes, sizeof data);
-    uint64_t key = hash_mix2(hash_mix2(trainer->seed, data), 0x7061697273u);
+    const uint64_t key = seed_key(trainer);
     for (size_t i = 0, counter = 0; i < pairs->count; counter++) {
         uint64_t seed = random_bits(key, counter) >> 11;
         bool taken = seed == trainer->seed;
@@ -233,7 +263,7 @@ static bool open_pairs(Pairs *pairs, Parity *parity, Error *error)
                      .count = (size_t)config_integer(parity->trainer->config, "parity.pairs")};
     if (!scorer_open(&pairs->scorer, parity, error))
         return false;
-    pairs->ulps = pairs->count < ULP_RUNS ? pairs->count : ULP_RUNS;
+    pairs->ulps = choose_ulps(parity, pairs->count);
     pairs->steps = choose_steps(parity, pairs->count, pairs->ulps);
     pairs->block = pairs->steps > BLOCKS ? pairs->steps / BLOCKS : 1;
     pairs->blocks = (size_t)((pairs->steps + pairs->block - 1) / pairs->block);

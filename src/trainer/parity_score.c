@@ -48,6 +48,8 @@ static bool score_rows(Scorer *scorer, Parity *parity, Arm arm, Error *error)
     parity_prepare(parity, arm);
     for (int64_t first = 0; first < rows; first += scorer->device_rows) {
         Rows piece;
+        if (!parity_goes_on(parity, error))
+            return false;
         int64_t count = rows - first < scorer->device_rows ? rows - first : scorer->device_rows;
         if (!trainer_validation_rows(trainer, first, count, &piece, error))
             return false;

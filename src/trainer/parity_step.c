@@ -30,13 +30,18 @@ static bool take_steps(Parity *parity, Arm arm, const ParityStep *step, const Fe
     return true;
 }
 
-// The scale grows when the clean steps before it and these are enough.
+// What the rule itself makes of as many steps whose gradients are finite.
 static double expected_scale(const Parity *parity, const Network *network, const ParityStep *step,
                              const FedgateStepState *from)
 {
-    bool grows =
-        network_scales(network, &parity->recipe) && from->clean + step->steps >= parity->recipe.scale_growth;
-    return grows ? 2 * from->scale : from->scale;
+    FedgateStepState state = *from;
+    double finite = 1;
+    FedgateSettle rule = network_rule(network, &parity->recipe);
+    rule.state = &state;
+    rule.square_sum = &finite;
+    for (int64_t i = 0; i < step->steps; i++)
+        device_settle_on_host(&rule);
+    return state.scale;
 }
 
 // A step that is skipped because the scale is still too high is taken again with the one that the skip left,

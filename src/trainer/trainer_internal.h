@@ -120,6 +120,7 @@ struct Meter;
 void network_gradient_claimed(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
                               uint64_t seed, int64_t step, struct Meter *meter);
 bool network_scales(const Network *network, const Recipe *recipe);   // its loss scale is dynamic
+FedgateSettle network_rule(const Network *network, const Recipe *recipe);   // how its steps are settled
 bool network_read_step(Network *network, FedgateStepState *ret_step, Error *error);
 // state: weights, first, second [3 x layout.floats] of the host.
 bool network_save(Network *network, float *ret_state, FedgateStepState *ret_step, Error *error);

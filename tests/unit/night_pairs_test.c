@@ -1,0 +1,107 @@
+// night_pairs_test - parity pairs over nights: what counts as a look, what replaces what. Files made by hand.
+#include "../../src/night/night_internal.h"
+#include "support.h"
+
+#include <string.h>
+
+static char *home;
+static Error error;
+static NightOptions options;
+static Night night;
+
+static Json *parse(const char *text)
+{
+    Json *json = json_parse(text, strlen(text), 100000, &error);
+    ck_assert_msg(json != NULL, "%s: %s", text, error.message);
+    return json;
+}
+
+static void set_up(void)
+{
+    home = support_folder_new();
+    error = ERROR_INIT;
+    options = (NightOptions){.home = home};
+    night = (Night){.options = &options,
+                    .evidence = json_make_object(),
+                    .record = parse("{\"options\":{\"data.cutoff\":\"1\",\"train.batch\":64},\"seed\":1}")};
+}
+
+static void tear_down(void)
+{
+    json_free(night.evidence);
+    json_free(night.record);
+    support_folder_remove(home);
+}
+
+// A night with these pairs: joins and keeps. Returns its metric.
+static const Json *look(const char *pairs)
+{
+    char text[1000];
+    ck_assert(text_print(text, sizeof text,
+                         "{\"metric\":{\"name\":\"auc\",\"pairs\":%s},\"trajectory\":{\"steps\":8}}", pairs));
+    Json *parity = parse(text);
+    ck_assert_msg(night_pairs_join(&night, parity, &error), "%s", error.message);
+    json_put(night.evidence, "parity", parity);
+    ck_assert_msg(night_pairs_keep(&night, &error), "%s", error.message);
+    return json_get(parity, "metric");
+}
+
+static void expect(const Json *metric, int64_t looks, size_t pairs)
+{
+    ck_assert_int_eq(json_integer_or(json_get(metric, "looks"), 0), looks);
+    ck_assert_uint_eq(json_count(json_get(metric, "pairs")), pairs);
+}
+
+#define FIRST "[{\"seed\":1,\"run\":\"a\",\"reference\":0.7,\"candidate\":0.71}]"
+
+START_TEST(a_pair_that_was_there_is_no_look_and_any_other_is)
+{
+    expect(look(FIRST), 1, 1);
+    expect(look("[{\"seed\":1,\"run\":\"b\",\"reference\":0.7,\"candidate\":0.71}]"), 1, 1);   // made again
+    expect(look("[{\"seed\":2,\"run\":\"c\",\"reference\":0.7,\"candidate\":0.71}]"), 2, 2);
+}
+END_TEST
+
+START_TEST(other_values_of_a_seed_are_a_look_and_replace_it)
+{
+    static const char *const other[] = {"[{\"seed\":1,\"run\":\"b\",\"reference\":0.6,\"candidate\":0.71}]",
+                                        "[{\"seed\":1,\"run\":\"b\",\"reference\":0.7,\"candidate\":0.72}]",
+                                        "[{\"seed\":1,\"run\":\"b\",\"reference\":0.7}]"};
+    expect(look(FIRST), 1, 1);
+    const Json *metric = look(other[_i]);
+    expect(metric, 2, 1);
+    ck_assert_str_eq(json_text_or(json_get(json_at(json_get(metric, "pairs"), 0), "run"), ""), "b");
+}
+END_TEST
+
+// Nights that move only the cutoff share their pairs; another batch is another question.
+START_TEST(the_cutoff_shares_pairs_and_an_option_of_the_model_does_not)
+{
+    expect(look(FIRST), 1, 1);
+    json_put_text(night_section(night.record, "options"), "data.cutoff", "2");
+    expect(look("[{\"seed\":2,\"run\":\"b\",\"reference\":0.7,\"candidate\":0.7}]"), 2, 2);
+    json_put_integer(night_section(night.record, "options"), "train.batch", 32);
+    expect(look(FIRST), 1, 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("night_pairs");
+    TCase *t = tcase_create("pairs");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_test(t, a_pair_that_was_there_is_no_look_and_any_other_is);
+    tcase_add_loop_test(t, other_values_of_a_seed_are_a_look_and_replace_it, 0, 3);
+    tcase_add_test(t, the_cutoff_shares_pairs_and_an_option_of_the_model_does_not);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    SRunner *r = srunner_create(suite());
+    srunner_run_all(r, CK_ENV);
+    int bad = srunner_ntests_failed(r);
+    srunner_free(r);
+    return bad != 0;
+}
