@@ -51,7 +51,8 @@ static int64_t steps_fitting(const Parity *parity, size_t pairs, size_t ulps)
 static size_t choose_ulps(const Parity *parity, size_t pairs)
 {
     size_t ulps = pairs < ULP_RUNS ? pairs : ULP_RUNS;
-    while (ulps > LEAST_ULP_RUNS && steps_fitting(parity, pairs, ulps) < LEAST_STEPS)
+    bool asked = config_integer(parity->trainer->config, "parity.steps") > 0;   // then nothing is fitted
+    while (!asked && ulps > LEAST_ULP_RUNS && steps_fitting(parity, pairs, ulps) < LEAST_STEPS)
         ulps--;
     return ulps;
 }

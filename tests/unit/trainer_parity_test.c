@@ -253,6 +253,37 @@ START_TEST(a_loss_scale_that_overflows_is_lowered_until_the_step_is_applied)
 }
 END_TEST
 
+static const struct {
+    const char *initial, *growth;
+    double before, grows;   // at "growth"; before 0: where training left it
+} scales[] = {
+    {"train.scale_initial=1", "train.scale_growth=100", 0.5, 2},   // below the floor
+    {"train.scale_initial=65536", "train.scale_growth=100", 32768, 2},
+    {"train.scale_initial=65536", "train.scale_growth=1", 0, 4},   // in each of the two steps
+    {"train.scale_initial=16777216", "train.scale_growth=1", 8388608, 2},   // the ceiling
+};
+
+START_TEST(the_loss_scale_is_expected_by_its_own_rule)
+{
+    Ladder ladder;
+    const char *const sets[] = {scales[_i].initial, scales[_i].growth, "train.batch=512",
+                                "train.learning_rate=0.0001", NULL};
+    ladder_open(&ladder, 0, precisions[1], 1, 0, sets);
+    ladder_climb(&ladder);
+    const Json *steps = json_get(ladder.parity, "step"), *growth = entry(steps, "at", "growth");
+    ck_assert_uint_eq(json_count(steps), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const Json *step = json_at(steps, i);
+        ck_assert_double_eq(number(step, "scale_after"), number(step, "scale_expected"));
+        ck_assert(json_bool_or(json_get(step, "applied"), false));
+    }
+    double before = number(growth, "scale_before");
+    ck_assert(scales[_i].before == 0 || before == scales[_i].before);
+    ck_assert_double_eq(number(growth, "scale_after"), scales[_i].grows * before);
+    ladder_close(&ladder);
+}
+END_TEST
+
 // A floor no scale can go below: what is not finite is shown, not left out.
 START_TEST(gradients_that_no_scale_makes_finite_are_told)
 {
@@ -293,6 +324,49 @@ START_TEST(a_short_training_still_has_steps_and_never_more_than_its_own)
     ladder_climb(&ladder);
     ck_assert_int_eq(json_integer_or(json_find(ladder.parity, "trajectory.steps"), 0), _i ? 10 : 8);
     ladder_close(&ladder);
+}
+END_TEST
+
+// A training too short for LEAST_STEPS: perturbed runs go first, pairs never, and the evidence says what it
+// took.
+START_TEST(a_short_training_has_fewer_perturbed_runs_and_says_that_parity_was_longer)
+{
+    static const struct {
+        const char *epochs;
+        size_t ulps;
+        bool longer;
+    } cases[] = {{"train.epochs=4", 2, true}, {"train.epochs=400", 4, false}};
+    Ladder ladder;
+    const char *const sets[] = {"parity.steps=0", "parity.pairs=6", cases[_i].epochs, "train.patience=400",
+                                NULL};
+    ladder_open(&ladder, 0, precisions[0], 1, 0, sets);
+    ladder_climb(&ladder);
+    const Json *pairs = json_find(ladder.parity, "trajectory.pairs");
+    ck_assert_uint_eq(json_count(pairs), 6 + cases[_i].ulps + 6);
+    ck_assert_uint_eq(json_count(json_find(ladder.parity, "metric.pairs")), 6);
+    ck_assert((number(ladder.parity, "share") > 1) == cases[_i].longer);
+    ladder_close(&ladder);
+}
+END_TEST
+
+// -- seeds follow from the rows that each split has, not only from the files
+
+static int64_t first_seed(const char *split)
+{
+    Ladder ladder;
+    const char *const sets[] = {split, NULL};
+    ladder_open(&ladder, 0, precisions[0], 1, 0, sets);
+    ladder_climb(&ladder);
+    int64_t seed = json_integer_or(json_get(json_at(json_find(ladder.parity, "metric.pairs"), 0), "seed"), 0);
+    ladder_close(&ladder);
+    return seed;
+}
+
+START_TEST(other_rows_of_the_same_file_are_other_pairs)
+{
+    int64_t seed = first_seed("split.validation=0.1");
+    ck_assert_int_eq(seed, first_seed("split.validation=0.1"));
+    ck_assert_int_ne(seed, first_seed("split.validation=0.2"));
 }
 END_TEST
 
@@ -438,6 +512,76 @@ START_TEST(a_budget_without_room_for_the_reference_refuses_and_leaves_the_traine
 }
 END_TEST
 
+// -- a ladder that is ended: at each place where it asks
+
+typedef struct Word {
+    LadderWord word;
+    int64_t asked, at;
+} Word;
+
+static LadderWord say(void *context)
+{
+    Word *word = context;
+    return ++word->asked == word->at ? word->word : LADDER_GO_ON;
+}
+
+START_TEST(an_ended_ladder_leaves_out_what_is_missing_and_everything_as_it_was)
+{
+    Ladder ladder;
+    Word word = {.word = _i ? LADDER_STOP : LADDER_LEAVE};
+    ladder_open(&ladder, 0, precisions[1], 1, 0, NULL);
+    ladder.trainer->spec.ladder_watch = say;
+    ladder.trainer->spec.watch_context = &word;
+    world_train(ladder.trainer, ladder.evidence);
+    Digest before = world_digest(ladder.trainer);
+    int64_t live[LEDGER_KIND_COUNT];
+    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
+        live[kind] = ledger_live(ladder.world.ledger, (LedgerKind)kind);
+    bool ended = true;
+    for (word.at = 1; ended; word.at += 1 + word.at / 2) {
+        Error error = ERROR_INIT;
+        word.asked = 0;
+        json_free(ladder.evidence);
+        ladder.evidence = json_make_object();
+        bool good = trainer_parity_early(ladder.trainer, ladder.evidence, &error) &&
+                    trainer_parity_late(ladder.trainer, &ladder.spec, ladder.evidence, &error);
+        ended = word.asked >= word.at;
+        ck_assert_msg(good == !(ended && _i), "ask %lld: %s", (long long)word.at, error.message);
+        ck_assert(good ? error.kind == ERROR_NONE : error.kind == ERROR_BUSY);
+        if (ended && word.at > 2)
+            ck_assert_ptr_null(json_find(ladder.evidence, "parity.metric"));
+        Digest after = world_digest(ladder.trainer);
+        ck_assert(digest_equal(&before, &after));
+        for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
+            ck_assert_int_eq(ledger_live(ladder.world.ledger, (LedgerKind)kind), live[kind]);
+    }
+    ck_assert_int_gt(word.at, 10);
+    ladder_close(&ladder);
+}
+END_TEST
+
+// -- memory that was refused is asked for again, not believed to be there
+
+START_TEST(a_pace_table_that_was_refused_is_taken_when_there_is_room)
+{
+    Ladder ladder;
+    Error error = ERROR_INIT;
+    ladder_open(&ladder, 0, precisions[0], 1, 0, NULL);
+    Network *network = &ladder.trainer->network;
+    Ledger *ledger = ladder.world.ledger;
+    ledger_set_budget(ledger, LEDGER_DEVICE, ledger_live(ledger, LEDGER_DEVICE));
+    for (int i = 0; i < 2; i++) {
+        error = ERROR_INIT;
+        ck_assert(!network_set_pace(network, &ladder.trainer->recipe, 100000, &error));
+        ck_assert_int_eq(error.kind, ERROR_MEMORY);
+        ck_assert_int_eq(network->held[HELD_PACE].bytes, 0);
+    }
+    ledger_set_budget(ledger, LEDGER_DEVICE, 0);
+    ck_assert(network_set_pace(network, &ladder.trainer->recipe, 100000, &error));
+    ladder_close(&ladder);
+}
+END_TEST
+
 #ifdef FEDGATE_FAULTS
 
 // -- planted faults
@@ -557,6 +701,9 @@ static Suite *suite(void)
     tcase_add_test(t, gradients_that_no_scale_makes_finite_are_told);
     tcase_add_test(t, steps_follow_from_counts_and_parity_is_shorter_than_the_training);
     tcase_add_loop_test(t, a_short_training_still_has_steps_and_never_more_than_its_own, 0, 2);
+    tcase_add_loop_test(t, a_short_training_has_fewer_perturbed_runs_and_says_that_parity_was_longer, 0, 2);
+    tcase_add_test(t, other_rows_of_the_same_file_are_other_pairs);
+    tcase_add_loop_test(t, the_loss_scale_is_expected_by_its_own_rule, 0, 4);
     tcase_add_test(t, a_slice_of_one_class_has_no_auc);
     suite_add_tcase(s, t);
     t = tcase_create("state");
@@ -564,6 +711,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, training_after_the_early_rungs_gives_the_same_bits_as_without_them, 0, 3);
     tcase_add_loop_test(t, the_late_rungs_change_neither_the_model_nor_the_state, 0, 3);
     tcase_add_test(t, a_budget_without_room_for_the_reference_refuses_and_leaves_the_trainer_as_it_was);
+    tcase_add_loop_test(t, an_ended_ladder_leaves_out_what_is_missing_and_everything_as_it_was, 0, 2);
+    tcase_add_test(t, a_pace_table_that_was_refused_is_taken_when_there_is_room);
     suite_add_tcase(s, t);
 #ifdef FEDGATE_FAULTS
     t = tcase_create("faults");
