@@ -80,16 +80,19 @@
 //     "growth": update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first
 //     moment's change over the reference's, share of master weights that are exact values of the half type;
 //     "growth": over two steps, the scale grows in the first
-//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered grows[o]
+//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered grows
 //     stopped }, of the candidate's training; schedule: steps the learning rate went on; grows, stopped:
-//     bools; grows false: the scale is fixed and no step at "growth" is asked for
+//     bools; grows: fp16 with train.scale_growth above 0, else the scale is fixed and no step at "growth" is
+//     asked for; attempted: window.done_steps
 //   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
 //     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one
-//     ulp off over FP32), "seed" (FP32 over FP32 of another seed)
+//     ulp off over FP32), "seed" (FP32 over FP32 of another seed, at least 2); at least 8 steps; the
+//     candidates' seeds are those of this run in metric.pairs
 //   metric: { name relative higher_is_better quantum rows pairs: [ { seed run reference candidate } ]
-//     trained: { reference candidate } }, rung 6 on validation rows: earlier nights' pairs first, run names
-//     them; quantum: smallest step of the metric; looks: nights that have looked at these pairs, this one
-//     included; trained: the candidate's weights scored in both arithmetics
+//     trained: { reference candidate } }, rung 6, quality.metric on the validation rows, all
+//     (input.rows.validation) and at least 50: earlier nights' pairs first, run names them; quantum: smallest
+//     step of the metric; looks: nights that have looked at these pairs, this one included; trained: the
+//     candidate's weights scored in both arithmetics
 //   slices: [ { column value rows positives[binary] reference[] candidate[] } ], metric of tonight's pairs;
 //     without reference and candidate where its rows do not define it (AUC of one class)
 //   seconds training_seconds: shown; row_passes: forward passes of a row in rungs 3 to 6, forward and

@@ -95,6 +95,7 @@ typedef struct Trend {
 void stats_trend(const double *x, size_t n, double confidence, Trend *ret);
 
 double stats_sum(const double *x, size_t n);
+bool stats_all_equal(const double *x, size_t n);   // true of none; false with a NaN among several
 double stats_mean(const double *x, size_t n);
 double stats_variance(const double *x, size_t n);   // n - 1
 double stats_quantile(double *x, size_t n, double q);   // type 7; reorders x

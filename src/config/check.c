@@ -233,11 +233,25 @@ static bool check_baseline(const Config *config, Error *error)
     return true;
 }
 
+// An absolute margin of a metric between 0 and 1 is worth more than a relative one of the same number.
+static bool check_parity(const Config *config, Error *error)
+{
+    const double most = 0.02;
+    const char *metric = config_text(config, "quality.metric"), *task = config_text(config, "task");
+    bool absolute = text_equal(metric, "auc") || text_equal(metric, "accuracy") ||
+                    (metric[0] == '\0' && text_equal(task, "binary"));   // decided by auc
+    double margin = config_real(config, "parity.margin");
+    if (absolute && margin > most)
+        return fail_option(config, "parity.margin", error, "is %g, for auc and accuracy the limit is %g",
+                           margin, most);
+    return true;
+}
+
 bool config_check_needed(const Config *config, Error *error)
 {
     static bool (*const parts[])(const Config *, Error *) = {
         check_given,  check_features, check_columns,  check_missing_columns, check_split,
-        check_cutoff, check_task,     check_baseline, check_decisions,
+        check_cutoff, check_task,     check_baseline, check_decisions, check_parity,
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (!parts[i](config, error))

@@ -230,11 +230,11 @@ const Option config_options[] = {
     {"parity.pairs", OPTION_INTEGER, "8", 2, 64, NULL, "pairs",
      "paired short trainings of a night, half precision against FP32 with the same seed", POL},
     {"parity.steps", OPTION_INTEGER, "0", 0, 1000000, NULL, "steps",
-     "steps of each of them; 0: as many as fit into the time of one training", POL},
-    {"parity.margin", OPTION_REAL, "-1", -1, 1, NULL, "",
-     "by how much half precision may change the metric: absolute for auc and accuracy, relative for loss and "
-     "rmse; -1: 0.005 or 0.02", POL},
-    {"parity.slice_margin", OPTION_REAL, "0.02", 0, 1, NULL, "",
+     "steps of each of them, at least 8; 0: as many as fit into the time of one training", POL},
+    {"parity.margin", OPTION_REAL, "-1", -1, 0.05, NULL, "",
+     "by how much half precision may change the metric: absolute for auc and accuracy (at most 0.02), "
+     "relative for loss and rmse; -1: 0.005 or 0.02", POL},
+    {"parity.slice_margin", OPTION_REAL, "0.02", 0, 0.1, NULL, "",
      "by how much half precision may harm a slice", POL},
     {"input.missing", OPTION_REAL, "0.5", 0, 1, NULL, "ratio", "most missing values in a column", POL},
     {"input.unseen", OPTION_REAL, "0.05", 0, 1, NULL, "ratio",

@@ -158,6 +158,23 @@ static bool check_utilities(const Value *value, Error *error)
     return true;
 }
 
+static bool check_parity_margin(const Value *value, Error *error)
+{
+    if (value->real >= 0 || value->real == -1)
+        return true;
+    return FAIL(error, ERROR_CONFIG, 0, "%g is no margin: 0 to 0.05, or -1 for the usual one", value->real);
+}
+
+// Fewer steps show neither a course of the loss nor a metric that was learned.
+static bool check_parity_steps(const Value *value, Error *error)
+{
+    enum { LEAST = 8 };
+    if (value->integer == 0 || value->integer >= LEAST)
+        return true;
+    return FAIL(error, ERROR_CONFIG, 0, "%lld steps are too short to compare, the limit is at least %d, or 0",
+                (long long)value->integer, LEAST);
+}
+
 static const struct {
     const char *name;
     bool (*check)(const Value *value, Error *error);
@@ -170,6 +187,8 @@ static const struct {
     {"data.missing", check_missing},
     {"data.labels", check_labels},
     {"quality.utilities", check_utilities},
+    {"parity.margin", check_parity_margin},
+    {"parity.steps", check_parity_steps},
 };
 
 bool config_check_rule(const Option *option, const Value *value, Error *error)

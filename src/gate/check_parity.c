@@ -65,7 +65,9 @@ static void climb(Ladder *ladder, const Json *evidence, const Config *policy, Ar
             rungs[rung].measure(ladder, &parity);
             ladder_settle(ladder, (Rung)rung);
         } else if (rung != RUNG_REFERENCE) {
-            finding_set(finding, OUTCOME_NOT_APPLICABLE, NO_FIGURE, "an FP32 night has rung 1 only");
+            bool fp32 = text_equal(json_text_or(json_get(evidence, "precision"), ""), "fp32");
+            finding_set(finding, fp32 ? OUTCOME_NOT_APPLICABLE : OUTCOME_NOT_MEASURED, NO_FIGURE,
+                        fp32 ? "an FP32 night has rung 1 only" : "not judged: rung 1 says why");
         }
     }
 }

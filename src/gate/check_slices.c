@@ -28,23 +28,6 @@ static bool read_slice(const Section *quality, const Json *item, bool counts_cla
            section_number(&slice, "lower", &ret->lower) && section_number(&slice, "upper", &ret->upper);
 }
 
-static bool covered(const Section *quality, const Config *policy, const Json *slices)
-{
-    for (size_t i = 0; i < config_list_count(policy, "quality.slices"); i++) {
-        const char *column = config_list_text(policy, "quality.slices", i);
-        size_t found = 0;
-        for (size_t j = 0; j < json_count(slices); j++) {
-            found += text_equal(json_text_or(json_get(json_at(slices, j), "column"), ""), column);
-        }
-        if (found == 0) {
-            finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
-                        "no slice of column '%.80s' was evaluated", column);
-            return false;
-        }
-    }
-    return true;
-}
-
 // A slice is part of the rows, and its bounds lie round its difference; a class it lacks has no figures.
 static bool possible(const Section *quality, const Slice *s, bool counts_classes, int64_t rows)
 {
@@ -110,7 +93,7 @@ bool judge_slices(const Section *quality, const Config *policy, bool counts_clas
     }
     int64_t rows = 0;
     if (!section_array(quality, "slices", &slices) || !section_count(quality, "rows", &rows) ||
-        !covered(quality, policy, slices) || !section_distinct(quality, slices, "column", "value")) {
+        !section_covers(quality, policy, slices) || !section_distinct(quality, slices, "column", "value")) {
         return false;
     }
     double least = -config_real(policy, "quality.slice_margin");

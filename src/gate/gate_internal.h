@@ -60,6 +60,9 @@ bool section_index(Section *section);
 // it is left to its reader.
 bool section_distinct(const Section *section, const Json *array, const char *key, const char *second);
 
+// Every column of quality.slices has a slice in the array.
+bool section_covers(const Section *section, const Config *policy, const Json *slices);
+
 // Step lengths to whole nanoseconds, then timeline_warmup. False when memory is short.
 bool count_warmup(const Section *section, const double *length_ns, size_t steps, size_t *ret_warmup);
 

@@ -34,7 +34,7 @@ const BarInfo parity_bars[BAR_COUNT] = {
          "FP32 add little (Higham, Accuracy and Stability, section 3.1)"},
     [BAR_OPERATION_REFERENCE] =
         {RUNG_OPERATIONS, "error of an operation of the FP32 arm", "of the norms", false, FROM_EVIDENCE,
-         "4 sqrt(K) 2^-24: four times the typical growth of a sum of K terms in FP32; "
+         "4 sqrt(K) 2^-24: four times the typical growth of a sum of K terms in FP32, at most 1e-4; "
          "TF32 and half precision exceed it"},
     [BAR_OPERATION_HALF] =
         {RUNG_OPERATIONS, "largest error of an operation over that of FP32", "times", true, BOTH(16),
@@ -138,8 +138,9 @@ const BarInfo parity_bars[BAR_COUNT] = {
                     "parity.margin; two one-sided tests (Schuirmann 1987), alpha 0.05 spent over nights"},
     [BAR_TRAINED] = {RUNG_METRIC, "difference of the candidate scored in both arithmetics", "", false,
                      FROM_EVIDENCE, "parity.margin"},
-    [BAR_SLICE] = {RUNG_SLICES, "harm to a slice", "", false, FROM_EVIDENCE,
-                   "parity.slice_margin; paired one-sided t-test, Holm over slices at 0.05"},
+    [BAR_SLICE] = {RUNG_SLICES, "bound of the harm to a slice", "", false, FROM_EVIDENCE,
+                   "parity.slice_margin; one-sided paired t at 0.05, proven harm by Holm over slices; slices "
+                   "in which one row moves more than 0.02 only by proof"},
 };
 
 static double share_used(const BarInfo *bar, double value, double limit)

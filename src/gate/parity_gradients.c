@@ -2,7 +2,8 @@
 //
 // Three comparisons: half arm against FP32 arm, FP32 arm against float64, and two that must fail. A tensor
 // whose gradient is 0 in both arms (a unit that is off, a category not in the batch) is counted, not
-// compared.
+// compared. Where the rows of a batch cancel, the gradient left is smaller than the noise of rows that have
+// nothing in common: an error counts by the larger of both, and what is left has no direction to compare.
 #include "parity_internal.h"
 
 #include <fedgate/text.h>
@@ -13,12 +14,13 @@ typedef struct Checkpoint {
     double *errors, *reference_errors;   // of the tensors compared
     size_t compared;
     bool differ;   // somewhere, the two arms
+    bool undirected;   // a gradient inside its noise errs beyond the bar: nothing is known of its direction
     double furthest;   // largest |error / reference_error - 1|
 } Checkpoint;
 
 typedef struct Tensor {
     const char *name;
-    double norm, error, cosine, reference;
+    double norm, noise, error, cosine, reference;
 } Tensor;
 
 static bool impossible(const Section *list, const Tensor *t)
@@ -39,11 +41,12 @@ static bool read_tensor(const Section *list, const Json *item, Tensor *ret)
     Section tensor;
     *ret = (Tensor){.cosine = 1};
     if (!section_inside(list, item, &tensor) || !section_text(&tensor, "name", &ret->name) ||
-        !ladder_error(&tensor, "norm", &ret->norm) || !ladder_error(&tensor, "error", &ret->error) ||
+        !ladder_error(&tensor, "norm", &ret->norm) || !section_amount(&tensor, "noise", &ret->noise) ||
+        !ladder_error(&tensor, "error", &ret->error) ||
         !ladder_error(&tensor, "reference_error", &ret->reference)) {
         return false;
     }
-    if (ret->norm == 0 && ret->error == 0) {
+    if (ret->norm == 0) {
         return true;   // no direction: cosine is not asked for
     }
     return section_number(&tensor, "cosine", &ret->cosine) && !impossible(list, ret);
@@ -54,12 +57,17 @@ static void see_tensor(Ladder *ladder, const Tensor *t, Checkpoint *checkpoint)
     if (t->norm == 0 && t->error == 0) {
         return;
     }
-    double norm = isfinite(t->norm) && t->norm > 0 ? 0 : NAN;   // no error is relative to such a norm
-    bar_see(ladder, BAR_GRADIENT, t->error + norm, bar_limit(ladder, BAR_GRADIENT), t->name, checkpoint->at);
-    bar_see(ladder, BAR_COSINE, 1 - t->cosine, bar_limit(ladder, BAR_COSINE), t->name, checkpoint->at);
+    bool sound = isfinite(t->norm) && t->norm > 0;   // no error is relative to another norm
+    double error = sound ? t->error * (t->norm / fmax(t->norm, t->noise)) : NAN;
+    bar_see(ladder, BAR_GRADIENT, error, bar_limit(ladder, BAR_GRADIENT), t->name, checkpoint->at);
+    if (!(t->norm < t->noise) && t->norm != 0) {
+        bar_see(ladder, BAR_COSINE, 1 - t->cosine, bar_limit(ladder, BAR_COSINE), t->name, checkpoint->at);
+    } else if (!(error <= bar_limit(ladder, BAR_GRADIENT))) {
+        checkpoint->undirected = true;
+    }
     bar_see(ladder, BAR_GRADIENT_REFERENCE, t->reference, bar_limit(ladder, BAR_GRADIENT_REFERENCE), t->name,
             checkpoint->at);
-    checkpoint->errors[checkpoint->compared] = t->error;
+    checkpoint->errors[checkpoint->compared] = error;
     checkpoint->reference_errors[checkpoint->compared++] = t->reference;
     checkpoint->differ = checkpoint->differ || t->error != 0;
     checkpoint->furthest = fmax(checkpoint->furthest, fabs(t->error / t->reference - 1));
@@ -98,7 +106,8 @@ static void judge_checkpoint(Ladder *ladder, const Section *list, const Checkpoi
     }
 }
 
-static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *item, const char **ret_at)
+static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *item, const char **ret_at,
+                               bool *undirected)
 {
     Section gradient;
     const Json *tensors = NULL;
@@ -110,9 +119,15 @@ static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *
         !section_distinct(&gradient, tensors, "name", NULL)) {
         return false;
     }
+    if (rows == 0) {
+        finding_set(list->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "the gradient at %.20s is of no rows",
+                    *ret_at);
+        return false;
+    }
     size_t count = json_count(tensors);
-    Checkpoint checkpoint = {*ret_at, section_scratch(list, count), section_scratch(list, count), 0, false,
-                             0};
+    Checkpoint checkpoint = {.at = *ret_at,
+                             .errors = section_scratch(list, count),
+                             .reference_errors = section_scratch(list, count)};
     if (checkpoint.errors == NULL || checkpoint.reference_errors == NULL) {
         return false;
     }
@@ -124,6 +139,7 @@ static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *
         see_tensor(ladder, &tensor, &checkpoint);
     }
     judge_checkpoint(ladder, list, &checkpoint);
+    *undirected = *undirected || checkpoint.undirected;
     return list->finding->outcome == OUTCOME_PASS;
 }
 
@@ -146,7 +162,7 @@ static bool measure_controls(Ladder *ladder, const Section *parity)
             return false;
         }
         double bar = bar_limit(ladder, BAR_GRADIENT);
-        if (!(error > bar)) {
+        if (!(isfinite(error) && error > bar)) {
             finding_set(parity->finding, OUTCOME_ERROR, (Figure){error, bar, "relative", 1},
                         "the comparison cannot fail: control '%.60s' errs by %.3g, more than %.3g expected",
                         name, error, bar);
@@ -178,10 +194,54 @@ static void name_scale(Ladder *ladder)
     }
 }
 
+// Both arrays hold the same names, as often as they hold names at all.
+static bool same_names(const Section *list, const Json *a, const Json *b, const char *where)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < json_count(a); i++) {
+        for (size_t k = 0; k < json_count(b); k++) {
+            found += text_equal(json_text_or(json_get(json_at(a, i), "name"), ""),
+                                json_text_or(json_get(json_at(b, k), "name"), ""));
+        }
+    }
+    bool same = found == json_count(a) && found == json_count(b);
+    if (!same) {
+        finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "gradients of %zu tensors at the start and %zu %s, %zu of the same names", json_count(a),
+                    json_count(b), where, found);
+    }
+    return same;
+}
+
+// Every tensor of the model at every place: one left out is one that may be wrong.
+static bool all_tensors(const Ladder *ladder, const Section *list, const Json *gradients)
+{
+    const Json *first = json_get(json_at(gradients, 0), "tensors");
+    const Json *replayed =
+        json_get(json_at(json_find(ladder->evidence, "determinism.replays"), 0), "tensors");
+    for (size_t i = 1; i < json_count(gradients); i++) {
+        const Json *other = json_at(gradients, i);
+        if (!same_names(list, first, json_get(other, "tensors"), json_text_or(json_get(other, "at"), ""))) {
+            return false;
+        }
+    }
+    return replayed == NULL || same_names(list, first, replayed, "replayed");
+}
+
+static bool direction_seen(const Ladder *ladder, const Section *parity)
+{
+    if (ladder->readings[BAR_COSINE].n == 0) {
+        finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "every gradient is smaller than its noise: no direction was compared");
+    }
+    return ladder->readings[BAR_COSINE].n > 0;
+}
+
 void rung_gradients(Ladder *ladder, const Section *parity)
 {
     static const char *const wanted[] = {"start", "trained"};
     bool found[2] = {false, false};
+    bool undirected = false;
     const Json *gradients = NULL;
     Section list;
     if (!ladder_list(parity, "gradients", "parity.gradients", &gradients, &list) ||
@@ -190,15 +250,18 @@ void rung_gradients(Ladder *ladder, const Section *parity)
     }
     for (size_t i = 0; i < json_count(gradients); i++) {
         const char *at = NULL;
-        if (!measure_checkpoint(ladder, &list, json_at(gradients, i), &at)) {
+        if (!measure_checkpoint(ladder, &list, json_at(gradients, i), &at, &undirected)) {
             return;
         }
         found[0] = found[0] || text_equal(at, wanted[0]);
         found[1] = found[1] || text_equal(at, wanted[1]);
     }
-    name_scale(ladder);
+    if (!undirected) {
+        name_scale(ladder);
+    }
     if (found[0] && found[1]) {
-        (void)measure_controls(ladder, parity);
+        (void)(measure_controls(ladder, parity) && all_tensors(ladder, &list, gradients) &&
+               direction_seen(ladder, parity));
     } else if (parity->finding->outcome == OUTCOME_PASS) {
         finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "gradients at '%s' were not compared",
                     found[0] ? wanted[1] : wanted[0]);

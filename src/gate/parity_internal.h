@@ -108,9 +108,13 @@ void *ladder_room(const Section *section, size_t count, size_t size);
 bool ladder_error(const Section *section, const char *key, double *ret_value);
 // By how much the candidate is better; relative to the reference where the metric's margins are.
 double ladder_difference(const MetricInfo *metric, double candidate, double reference);
-// The metric rung's metric, and its pairs of this run.
-bool ladder_metric(const Section *parity, Section *ret_metric, Metric *ret_name);
-int64_t ladder_pairs_tonight(const Ladder *ladder, const Json *pairs);
+// The metric rung's metric, which is the one that decides the night.
+bool ladder_metric(const Ladder *ladder, const Section *parity, Section *ret_metric, Metric *ret_name);
+// Of the metric's pairs, those of this run.
+bool parity_pair_tonight(const Json *evidence, const Json *pair);
+int64_t parity_pairs_tonight(const Json *evidence, const Json *pairs);
+// Rows below which one row moves a metric by more than 0.02, so that nothing finer can be told.
+enum { METRIC_ROWS_LEAST = 50 };
 
 // -- rungs, in order; the first also judges FP32 nights
 void rung_reference(Ladder *ladder, const Section *parity);

@@ -9,6 +9,8 @@
 static const double ALPHA = 0.05;
 static const double MARGIN_ABSOLUTE = 0.005;
 static const double MARGIN_RELATIVE = 0.02;
+static const double MARGIN_MOST_ABSOLUTE = 0.02;   // as config/check.c refuses it
+static const double MARGIN_MOST_RELATIVE = 0.05;
 static const double COARSE = 600;   // steps of 1/170 of the margin, below which equal pairs are no chance
 
 typedef struct Pairs {
@@ -26,11 +28,13 @@ double ladder_difference(const MetricInfo *metric, double candidate, double refe
     return better / fabs(reference);
 }
 
-bool ladder_metric(const Section *parity, Section *ret_metric, Metric *ret_name)
+bool ladder_metric(const Ladder *ladder, const Section *parity, Section *ret_metric, Metric *ret_name)
 {
     const char *name = NULL;
+    const char *decides = NULL;
     bool relative = false;
     bool higher = false;
+    Section quality;
     if (!section_child(parity, "metric", "parity.metric", ret_metric) ||
         !section_text(ret_metric, "name", &name) || !section_bool(ret_metric, "relative", &relative) ||
         !section_bool(ret_metric, "higher_is_better", &higher)) {
@@ -42,18 +46,76 @@ bool ladder_metric(const Section *parity, Section *ret_metric, Metric *ret_name)
         finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
                     "'parity.metric' is no metric: '%.20s', %s margin, %s is better", name,
                     relative ? "relative" : "absolute", higher ? "higher" : "lower");
+        return false;
     }
-    return known;
+    if (!section_open(ladder->evidence, "quality", parity->judge, parity->finding, &quality) ||
+        !section_text(&quality, "metric", &decides)) {
+        return false;
+    }
+    if (!text_equal(name, decides)) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "pairs were compared by '%.20s', the night is decided by '%.20s'", name, decides);
+    }
+    return text_equal(name, decides);
 }
 
-int64_t ladder_pairs_tonight(const Ladder *ladder, const Json *pairs)
+bool parity_pair_tonight(const Json *evidence, const Json *pair)
 {
-    const char *run = json_text_or(json_get(ladder->evidence, "run"), "");
+    return text_equal(json_text_or(json_get(pair, "run"), NULL), json_text_or(json_get(evidence, "run"), ""));
+}
+
+int64_t parity_pairs_tonight(const Json *evidence, const Json *pairs)
+{
     int64_t count = 0;
     for (size_t i = 0; i < json_count(pairs); i++) {
-        count += text_equal(json_text_or(json_get(json_at(pairs, i), "run"), NULL), run);
+        count += parity_pair_tonight(evidence, json_at(pairs, i));
     }
     return count;
+}
+
+// The metric is of the validation rows, all of them, and of enough to tell anything.
+static bool rows_sound(const Ladder *ladder, const Section *metric)
+{
+    Section rows;
+    int64_t compared = 0;
+    int64_t validation = 0;
+    if (!section_count(metric, "rows", &compared) ||
+        !section_open(ladder->evidence, "input.rows", metric->judge, metric->finding, &rows) ||
+        !section_count(&rows, "validation", &validation)) {
+        return false;
+    }
+    if (compared != validation) {
+        finding_set(metric->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "pairs were compared on %lld rows, there are %lld for validation", (long long)compared,
+                    (long long)validation);
+    } else if (compared < METRIC_ROWS_LEAST) {
+        finding_set(metric->finding, OUTCOME_NOT_MEASURED,
+                    (Figure){(double)compared, METRIC_ROWS_LEAST, "rows", compared},
+                    "%lld validation rows are too few to compare a metric on, %d are needed",
+                    (long long)compared, METRIC_ROWS_LEAST);
+    }
+    return compared == validation && compared >= METRIC_ROWS_LEAST;
+}
+
+// Each night that adds pairs looks at them once; a look too few would spend its error twice.
+static bool looks_sound(const Section *metric, const Json *pairs, int64_t looks)
+{
+    int64_t runs = 0;
+    for (size_t i = 0; i < json_count(pairs); i++) {
+        const char *run = json_text_or(json_get(json_at(pairs, i), "run"), "");
+        size_t before = 0;
+        while (before < i && !text_equal(json_text_or(json_get(json_at(pairs, before), "run"), ""), run)) {
+            before++;
+        }
+        runs += before == i;
+    }
+    if (looks < 1 || looks < runs) {
+        finding_set(metric->finding, OUTCOME_ERROR, NO_FIGURE,
+                    looks < 1 ? "'parity.metric.looks' is %lld: this night looks too"
+                              : "'parity.metric.looks' is %lld, the pairs are of %lld nights",
+                    (long long)looks, (long long)runs);
+    }
+    return looks >= 1 && looks >= runs;
 }
 
 static bool seed_new(const Section *list, const Pairs *pairs, size_t i)
@@ -107,23 +169,14 @@ static bool read_pairs(const Section *list, const Json *array, const MetricInfo 
     return true;
 }
 
-static bool constant(const double *x, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        if (x[i] != x[0]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // Pairs that cannot answer, whatever the margin. A metric that moves in coarse steps may honestly be the same
 // in all pairs: its floor answers then, and the other rungs tell whether two arms were compared.
 static bool nothing_varies(Ladder *ladder, const Section *list, const MetricInfo *metric, const Pairs *pairs,
                            bool coarse)
 {
-    bool flat = constant(pairs->reference, pairs->count) || constant(pairs->candidate, pairs->count);
-    bool same = constant(pairs->difference, pairs->count);
+    bool flat =
+        stats_all_equal(pairs->reference, pairs->count) || stats_all_equal(pairs->candidate, pairs->count);
+    bool same = stats_all_equal(pairs->difference, pairs->count);
     bool void_of_test = pairs->count >= 2 && (flat || (same && !(coarse && pairs->difference[0] == 0)));
     if (void_of_test) {
         finding_set(list->finding, OUTCOME_FAIL,
@@ -140,7 +193,7 @@ static bool nothing_varies(Ladder *ladder, const Section *list, const MetricInfo
 
 static bool enough(const Ladder *ladder, const Section *list, const Json *array)
 {
-    int64_t tonight = ladder_pairs_tonight(ladder, array);
+    int64_t tonight = parity_pairs_tonight(ladder->evidence, array);
     int64_t declared = config_integer(ladder->policy, "parity.pairs");
     if (tonight < declared) {
         finding_set(list->finding, OUTCOME_NOT_MEASURED,
@@ -213,6 +266,17 @@ static double margin_of(const Ladder *ladder, const MetricInfo *metric)
     return margin < 0 ? usual : margin;
 }
 
+// A wider margin is no margin: half precision would be another model.
+static bool margin_sound(const Section *metric, const MetricInfo *info, double margin)
+{
+    double most = info->relative_margin ? MARGIN_MOST_RELATIVE : MARGIN_MOST_ABSOLUTE;
+    if (!(margin <= most)) {
+        finding_set(metric->finding, OUTCOME_ERROR, (Figure){margin, most, "", 1},
+                    "parity.margin is %g, for %s at most %g", margin, info->name, most);
+    }
+    return margin <= most;
+}
+
 void rung_metric(Ladder *ladder, const Section *parity)
 {
     Section section;
@@ -222,7 +286,7 @@ void rung_metric(Ladder *ladder, const Section *parity)
     Pairs pairs;
     int64_t looks = 0;
     double floor = 0;
-    if (!ladder_metric(parity, &section, &name) || !section_count(&section, "looks", &looks) ||
+    if (!ladder_metric(ladder, parity, &section, &name) || !section_count(&section, "looks", &looks) ||
         !ladder_list(&section, "pairs", "parity.metric.pairs", &array, &list) ||
         !read_pairs(&list, array, &stats_metrics[name], &pairs) ||
         !read_floor(&section, &stats_metrics[name], &pairs, &floor)) {
@@ -233,9 +297,8 @@ void rung_metric(Ladder *ladder, const Section *parity)
         !enough(ladder, &list, array)) {
         return;
     }
-    if (looks < 1) {
-        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
-                    "'parity.metric.looks' is %lld: this night looks too", (long long)looks);
+    if (!looks_sound(&section, array, looks) || !rows_sound(ladder, &section) ||
+        !margin_sound(&section, &stats_metrics[name], margin)) {
         return;
     }
     EquivalenceTest test;

@@ -129,14 +129,13 @@ void rung_step(Ladder *ladder, const Section *parity)
 
 typedef struct Scale {
     double initial, final, smallest;
-    int64_t attempted, applied, skipped, schedule, at_floor;
+    int64_t attempted, applied, skipped, schedule, at_floor, grown;
     bool grows, stopped;
 } Scale;
 
 static bool read_scale(const Section *parity, Scale *ret)
 {
     Section scale;
-    ret->grows = true;
     return section_child(parity, "scale", "parity.scale", &scale) &&
            section_amount(&scale, "initial", &ret->initial) && section_amount(&scale, "final", &ret->final) &&
            section_amount(&scale, "smallest", &ret->smallest) &&
@@ -144,9 +143,8 @@ static bool read_scale(const Section *parity, Scale *ret)
            section_count(&scale, "applied", &ret->applied) &&
            section_count(&scale, "skipped", &ret->skipped) &&
            section_count(&scale, "schedule", &ret->schedule) &&
-           section_count(&scale, "at_floor", &ret->at_floor) &&
-           (!section_has(&scale, "grows") || section_bool(&scale, "grows", &ret->grows)) &&
-           section_bool(&scale, "stopped", &ret->stopped);
+           section_count(&scale, "at_floor", &ret->at_floor) && section_count(&scale, "grown", &ret->grown) &&
+           section_bool(&scale, "grows", &ret->grows) && section_bool(&scale, "stopped", &ret->stopped);
 }
 
 static bool scale_possible(const Section *parity, const Scale *s)
@@ -158,10 +156,12 @@ static bool scale_possible(const Section *parity, const Scale *s)
         return false;
     }
     bool sound = s->smallest >= 1 && s->initial >= s->smallest && s->final >= s->smallest;
-    if (sound && !s->grows && s->final > s->initial) {
-        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
-                    "'parity.scale' says that the loss scale does not grow, and that it grew from %g to %g",
-                    s->initial, s->final);
+    if (sound && !s->grows && (s->grown > 0 || s->final > s->initial)) {
+        finding_set(
+            parity->finding, OUTCOME_ERROR, NO_FIGURE,
+            "'parity.scale' says that the loss scale does not grow, and that it grew %lld times, from "
+            "%g to %g",
+            (long long)s->grown, s->initial, s->final);
         return false;
     }
     if (!sound) {
@@ -170,6 +170,30 @@ static bool scale_possible(const Section *parity, const Scale *s)
                     s->smallest, s->initial, s->final);
     }
     return sound;
+}
+
+// The scale is that of this training, and of the rule that the policy gives.
+static bool scale_of_training(const Ladder *ladder, const Section *parity, const Scale *s)
+{
+    Section window;
+    int64_t done = 0;
+    if (!section_open(ladder->evidence, "window", parity->judge, parity->finding, &window) ||
+        !section_count(&window, "done_steps", &done)) {
+        return false;
+    }
+    if (s->attempted != done) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "'parity.scale' is of %lld steps, the training did %lld", (long long)s->attempted,
+                    (long long)done);
+        return false;
+    }
+    bool asked = ladder->half == HALF_FP16 && config_integer(ladder->policy, "train.scale_growth") > 0;
+    if (s->grows != asked) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "'parity.scale.grows' is %s, train.scale_growth in %s asks for %s",
+                    s->grows ? "true" : "false", ladder->precision, asked ? "true" : "false");
+    }
+    return s->grows == asked;
 }
 
 static void name_scale_cause(Ladder *ladder, const Scale *s)
@@ -208,4 +232,7 @@ void rung_scale(Ladder *ladder, const Section *parity)
             bar_limit(ladder, BAR_SKIPPED), "", "");
     bar_see(ladder, BAR_AT_FLOOR, (double)s.at_floor, bar_limit(ladder, BAR_AT_FLOOR), "", "");
     name_scale_cause(ladder, &s);
+    if (parity->finding->outcome == OUTCOME_PASS) {
+        (void)scale_of_training(ladder, parity, &s);
+    }
 }

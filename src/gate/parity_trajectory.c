@@ -8,12 +8,13 @@
 
 #include <stdio.h>
 
-enum { NULLS_LEAST = 2 };
+enum { NULLS_LEAST = 2, STEPS_LEAST = 8 };   // the producer's shortest run: 8 blocks of one step
 static const double BAND_LEAST = 0.0025;
 static const double BAND_MOST = 0.1;
 
 typedef struct Series {
     bool candidate;
+    const char *kind;
     int64_t seed;
     const double *log_ratio;
 } Series;
@@ -22,8 +23,7 @@ static bool read_series(const Section *list, const Json *item, size_t *blocks, S
 {
     static const char *const kinds[] = {"candidate", "ulp", "seed"};
     Section pair;
-    const char *kind = NULL;
-    if (!section_inside(list, item, &pair) || !section_text(&pair, "kind", &kind) ||
+    if (!section_inside(list, item, &pair) || !section_text(&pair, "kind", &ret->kind) ||
         !section_integer(&pair, "seed", &ret->seed)) {
         return false;
     }
@@ -32,19 +32,19 @@ static bool read_series(const Section *list, const Json *item, size_t *blocks, S
         return false;
     }
     *blocks = pair.length;
-    ret->candidate = text_equal(kind, kinds[0]);
-    bool known = ret->candidate || text_equal(kind, kinds[1]) || text_equal(kind, kinds[2]);
+    ret->candidate = text_equal(ret->kind, kinds[0]);
+    bool known = ret->candidate || text_equal(ret->kind, kinds[1]) || text_equal(ret->kind, kinds[2]);
     if (!known || *blocks == 0) {
         finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
                     known ? "a series of kind '%.20s' has no block of steps" : "a series is of kind '%.20s'",
-                    kind);
+                    ret->kind);
     }
     return known && *blocks > 0;
 }
 
 typedef struct Course {
     Series *series;
-    size_t count, blocks, candidates;
+    size_t count, blocks, candidates, seeds;   // seeds: FP32 runs of another seed
     bool nulls_differ, candidates_differ;   // from the run they are compared with
 } Course;
 
@@ -60,11 +60,14 @@ static bool read_course(const Section *list, const Json *pairs, Course *ret)
             return false;
         }
         ret->candidates += ret->series[i].candidate;
+        ret->seeds += text_equal(ret->series[i].kind, "seed");
     }
-    if (ret->candidates == 0 || ret->count - ret->candidates < NULLS_LEAST) {
-        finding_set(list->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
-                    "%zu half precision runs and %zu FP32 runs span no band: at least 1 and %d are needed",
-                    ret->candidates, ret->count - ret->candidates, NULLS_LEAST);
+    if (ret->candidates == 0 || ret->seeds < NULLS_LEAST) {
+        finding_set(
+            list->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+            "%zu half precision runs and %zu FP32 runs of other seeds span no band: at least 1 and %d "
+            "are needed",
+            ret->candidates, ret->seeds, NULLS_LEAST);
         return false;
     }
     return true;
@@ -126,6 +129,62 @@ static void see_block(Ladder *ladder, const Course *course, size_t b)
             fmax(BAND_LEAST, band / sqrt((double)course->candidates)), "", at);
 }
 
+static bool seeds_distinct(const Section *list, const Course *course)
+{
+    for (size_t i = 0; i < course->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const Series *a = &course->series[i];
+            const Series *b = &course->series[k];
+            if (a->seed == b->seed && text_equal(a->kind, b->kind)) {
+                finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
+                            "two series of kind '%.20s' have seed %lld", a->kind, (long long)a->seed);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+// The runs whose losses are compared are those whose metric is: a run left out is one that may have left the
+// band. Without pairs the metric's own rung says so.
+static void runs_of_metric(const Ladder *ladder, const Section *list, const Course *course)
+{
+    const Json *pairs = json_find(ladder->evidence, "parity.metric.pairs");
+    int64_t tonight = parity_pairs_tonight(ladder->evidence, pairs);
+    size_t found = 0;
+    for (size_t i = 0; i < course->count; i++) {
+        for (size_t k = 0; course->series[i].candidate && k < json_count(pairs); k++) {
+            found += parity_pair_tonight(ladder->evidence, json_at(pairs, k)) &&
+                     json_integer_or(json_get(json_at(pairs, k), "seed"), -1) == course->series[i].seed;
+        }
+    }
+    bool same = found == course->candidates && (int64_t)found == tonight;
+    if (json_count(pairs) > 0 && !same && list->finding->outcome == OUTCOME_PASS) {
+        finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "losses of %zu half precision runs and metrics of %lld pairs, %zu with the same seed",
+                    course->candidates, (long long)tonight, found);
+    }
+}
+
+// Blocks of `block` steps over all of them, the last perhaps shorter.
+static bool blocks_cover(const Section *list, const Course *course, int64_t steps, int64_t block)
+{
+    if (steps < STEPS_LEAST) {
+        finding_set(list->finding, OUTCOME_NOT_MEASURED, (Figure){(double)steps, STEPS_LEAST, "steps", 1},
+                    "runs of %lld steps are too short to compare losses or metrics, at least %d are needed: "
+                    "option parity.steps, or a longer training",
+                    (long long)steps, STEPS_LEAST);
+        return false;
+    }
+    bool cover = block >= 1 && (int64_t)course->blocks == steps / block + (steps % block > 0);
+    if (!cover) {
+        finding_set(list->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "%zu blocks of %lld steps are not the %lld steps of 'parity.trajectory'", course->blocks,
+                    (long long)block, (long long)steps);
+    }
+    return cover;
+}
+
 void rung_trajectory(Ladder *ladder, const Section *parity)
 {
     Section trajectory;
@@ -137,7 +196,8 @@ void rung_trajectory(Ladder *ladder, const Section *parity)
     if (!section_child(parity, "trajectory", "parity.trajectory", &trajectory) ||
         !section_count(&trajectory, "steps", &steps) || !section_count(&trajectory, "block", &block) ||
         !ladder_list(&trajectory, "pairs", "parity.trajectory.pairs", &pairs, &list) ||
-        !read_course(&list, pairs, &course) || !nulls_sound(&list, &course)) {
+        !read_course(&list, pairs, &course) || !blocks_cover(&list, &course, steps, block) ||
+        !seeds_distinct(&list, &course) || !nulls_sound(&list, &course)) {
         return;
     }
     for (size_t b = 0; b < course.blocks; b++) {
@@ -149,4 +209,5 @@ void rung_trajectory(Ladder *ladder, const Section *parity)
             "both arms have the same losses to the last bit in all %zu blocks: nothing was compared",
             course.blocks);
     }
+    runs_of_metric(ladder, &list, &course);
 }

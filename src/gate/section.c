@@ -248,3 +248,20 @@ bool count_warmup(const Section *section, const double *length_ns, size_t steps,
     *ret_warmup = timeline_warmup(whole, steps);
     return true;
 }
+
+bool section_covers(const Section *section, const Config *policy, const Json *slices)
+{
+    for (size_t i = 0; i < config_list_count(policy, "quality.slices"); i++) {
+        const char *column = config_list_text(policy, "quality.slices", i);
+        size_t found = 0;
+        for (size_t k = 0; k < json_count(slices); k++) {
+            found += text_equal(json_text_or(json_get(json_at(slices, k), "column"), ""), column);
+        }
+        if (found == 0) {
+            finding_set(section->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                        "'%s.slices' holds no slice of column '%.80s'", section->name, column);
+            return false;
+        }
+    }
+    return true;
+}

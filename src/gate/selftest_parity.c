@@ -1,5 +1,6 @@
 // selftest_parity - planted bad candidates for the parity ladder: what half precision, or a comparison with
 // it, does wrong, each at its place in tonight's own evidence.
+#include "parity_internal.h"
 #include "selftest_internal.h"
 
 #include <fedgate/text.h>
@@ -100,6 +101,7 @@ static void plant_gradient(Json *bad, double error, double cosine, double refere
         Json *tensor = json_make_object();
         json_put_text(tensor, "name", "planted");
         json_put_number(tensor, "norm", 1);
+        json_put_number(tensor, "noise", 0);
         json_put_number(tensor, "error", error);
         json_put_number(tensor, "cosine", cosine);
         json_put_number(tensor, "reference_error", reference_error);
@@ -170,8 +172,9 @@ static void unscaled_twice(Json *bad)
 static void nothing_applied(Json *bad)
 {
     Json *scale = selftest_open(bad, "parity", "scale");
-    json_put_integer(scale, "attempted", 100);
-    json_put_integer(scale, "skipped", 100);
+    int64_t done = json_integer_or(json_get(scale, "attempted"), 0);
+    json_put_integer(scale, "attempted", done);
+    json_put_integer(scale, "skipped", done);
     json_put_integer(scale, "applied", 0);
     json_put_integer(scale, "schedule", 0);
 }
@@ -245,14 +248,15 @@ static void few_pairs(Json *bad)
 static void nan_slice(Json *bad)
 {
     Json *parity = selftest_open(bad, "parity", NULL);
-    size_t pairs = json_count(json_find(parity, "metric.pairs"));
+    int64_t pairs = parity_pairs_tonight(bad, json_find(parity, "metric.pairs"));
     Json *slice = json_make_object();
     json_put_text(slice, "column", "planted");
     json_put_text(slice, "value", "planted");
-    json_put_integer(slice, "rows", 1000000);
+    json_put_integer(slice, "rows", 1000);
+    json_put_integer(slice, "positives", 500);
     json_put(slice, "reference", json_make_array());
     json_put(slice, "candidate", json_make_array());
-    for (size_t i = 0; i < pairs; i++) {
+    for (int64_t i = 0; i < pairs; i++) {
         json_add_number(member(slice, "reference"), 0.75);
         json_add_number(member(slice, "candidate"), NAN);
     }

@@ -5,7 +5,7 @@
 // answer here.
 #include "stats_internal.h"
 
-static bool all_equal(const double *x, size_t n)
+bool stats_all_equal(const double *x, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
         if (x[i] != x[0]) {
@@ -46,7 +46,7 @@ void stats_equivalence(const double *difference, size_t pairs, double margin, do
     ret->lower = ret->mean - ret->half_width;
     ret->upper = ret->mean + ret->half_width;
     ret->needed = stats_pairs_needed(ret->deviation, margin, alpha, 0.8);
-    if (all_equal(difference, pairs)) {
+    if (stats_all_equal(difference, pairs)) {
         return;   // no variance: the figures are shown, but they are no test
     }
     bool inside = ret->lower > -margin && ret->upper < margin;

@@ -102,6 +102,8 @@ static const ParityRow good_rows[] = {
     {"another precision trained", BF16, {{"precision", "\"fp16\""}}, ABSENT,
      "trained in 'fp16', probed in 'bf16'", {0}},
     {"a half night claimed in FP32", BOTH, {{"precision", "\"fp32\""}}, ABSENT, "probed in", {0}},
+    {"a half night that cannot be opened", BOTH, {{"parity.precision", NULL}}, ABSENT, "parity.precision",
+     {0}},
     {"TF32 in the reference", BOTH, {{"parity.probes.0.error", "4.9e-4"}}, FAILS,
      "reference: error of probe 'tf32'", {0}},
     {"no probes", BOTH, {{"parity.probes", NULL}}, ABSENT, "reference: 'parity.probes' was not measured",
@@ -160,23 +162,20 @@ static const ParityRow operation_rows[] = {
      "error of an operation 'dense' 64x64 is 0.4 of the norms, may be at most", {0}},
     {"the reference rounds", BOTH, {{"parity.operations.0.reference_error", "5e-4"}}, FAILS,
      "operations: the reference is not FP32: operation 'dense' errs by 0.0005 of the norms, at most", {0}},
-    {"no half arm", BOTH, {{"parity.operations.0.error", "5e-8"}, {"parity.operations.1.error", "0"},
-     {"parity.growth.error", "[3e-7,5e-7,1e-6,2e-6]"}}, FAILS,
+    {"no half arm", BOTH, {OPERATIONS("5e-8", "0", "5e-8"), {"parity.growth.error",
+     "[3e-7,5e-7,1e-6,2e-6]"}}, FAILS,
      "computes like FP32: its errors are at most 0.839 times", {0}},
-    {"no half arm, and no growth", BOTH, {{"parity.operations.0.error", "5e-8"},
-     {"parity.operations.1.error", "0"},
-     {"parity.growth", NULL}}, FAILS,
+    {"no half arm, and no growth", BOTH, {OPERATIONS("5e-8", "0", "5e-8"), {"parity.growth", NULL}}, FAILS,
      "largest error of an operation over that of FP32 is 0.83886 times, must be at least 16", {0}},
     {"a reference that rounds, and long products that do not", BOTH,
      {{"parity.operations.0.reference_error", "5e-4"}, {"parity.growth.error", "[3e-7,3e-7,3e-7,3e-7]"}},
      FAILS,
      "the reference is not FP32: operation 'dense'", {0}},
-    {"identical arms", BOTH, {{"parity.operations.0.error", "5e-8"}, {"parity.operations.1.error", "0"}},
+    {"identical arms", BOTH, {OPERATIONS("5e-8", "0", "5e-8")},
      FAILS,
      "computes like FP32", {0}},
     {"all errors exactly 0", BOTH,
-     {{"parity.operations.0.error", "0"}, {"parity.operations.1.error", "0"},
-     {"parity.operations.0.reference_error", "0"}},
+     {OPERATIONS("0", "0", "0"), {"parity.operations.0.reference_error", "0"}},
      FAILS, "computes like FP32: its errors are at most 0 times", {0}},
     {"swapped arms", BF16,
      {{"parity.operations", "[" OPERATION("dense", "256", "5e-8", "7e-4") "," OPERATION("assemble", "1", "0",
@@ -242,6 +241,14 @@ static const ParityRow operation_rows[] = {
     {"only loss sums", BOTH, {{"parity.operations", "[" OPERATION("loss sum", "256", "1e-8", "1e-8") "]"}},
      ABSENT,
      "'parity.operations' holds no product", {0}},
+    {"an operation left out", BOTH, {{"parity.operations.5.name", "\"other\""}}, ABSENT,
+     "operations: operation 'dense, cancelling outputs' was not compared", {0}},
+    {"a loss left out", BOTH, {{"parity.operations.12.name", "\"loss sum, other\""}}, ABSENT,
+     "operation 'loss sum, square' was not compared", {0}},
+    {"a reference that would be TF32, at a length that would let it pass", BOTH,
+     {{"parity.operations.0.reduction", "100000000"}, {"parity.operations.0.reference_error", "1.1e-4"}},
+     FAILS,
+     "the reference is not FP32: operation 'dense' errs by 0.00011 of the norms, at most 0.0001", {0}},
     {"the loss is accumulated in half", BOTH, {{"parity.operations.2.error", "0.5"}}, FAILS,
      "the loss is accumulated in reduced precision: 'loss sum, binary' errs by 0.5, at most 1e-06", {0}},
     {"the loss of the reference too", BOTH, {{"parity.operations.2.reference_error", "1.01e-6"}}, FAILS,
@@ -403,6 +410,19 @@ START_TEST(the_table_says_what_is_missing)
 }
 END_TEST
 
+START_TEST(a_half_night_without_parity_is_no_fp32_night)
+{
+    OWNED(Config, config_free) *policy = load_policy((const char *const[2]){0});
+    for (int night = BF16; night <= FP16; night++) {
+        OWNED(Json, json_free) *evidence = half_evidence((Nights)night);
+        apply(evidence, &(Edit){"parity", NULL});
+        OWNED(Json, json_free) *table = parity_table(evidence, policy);
+        const Json *row = find_row(table, "metric", "not judged: rung 1 says why");
+        ck_assert_str_eq(json_text_or(json_get(row, "outcome"), ""), "not_measured");
+    }
+}
+END_TEST
+
 START_TEST(the_judgement_carries_the_table)
 {
     OWNED(Json, json_free) *evidence = half_evidence(BF16);
@@ -429,6 +449,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_bar_speaks_for_its_own_rung);
     tcase_add_test(c, the_bound_is_the_further_end);
     tcase_add_test(c, the_table_says_what_is_missing);
+    tcase_add_test(c, a_half_night_without_parity_is_no_fp32_night);
     tcase_add_test(c, the_judgement_carries_the_table);
     suite_add_tcase(s, c);
     return s;
