@@ -428,14 +428,119 @@ START_TEST(test_a_second_run_is_refused_and_names_the_holder)
 }
 END_TEST
 
+static Json *read_run(const char *file)
+{
+    char name[256];
+    Json *verdict = read_home("last-verdict.json");
+    ck_assert(text_print(name, sizeof name, "runs/%s/%s", json_text_or(json_get(verdict, "run"), ""), file));
+    json_free(verdict);
+    return read_home(name);
+}
+
+static double sum_of(const Json *numbers)
+{
+    double sum = 0;
+    for (size_t i = 0; i < json_count(numbers); i++)
+        sum += json_number_or(json_get(numbers, json_key_at(numbers, i)), 0);
+    return sum;
+}
+
+// Device seconds of the start that broke off and of this one, over the samples of the whole run.
+static void expect_cost_of_both(double spent, int64_t samples)
+{
+    Json *evidence = read_run("evidence.json"), *record = read_run("run.json");
+    double seconds = json_number_or(json_find(evidence, "cost.device_seconds"), 0);
+    ck_assert_double_gt(spent, 0);
+    ck_assert_double_le(seconds, spent + sum_of(json_get(record, "seconds")) + 1e-6);
+    ck_assert_double_ge(seconds, spent);
+    ck_assert_int_eq(json_integer_or(json_find(evidence, "cost.samples"), 0), samples);
+    json_free(evidence);
+    json_free(record);
+}
+
+// Samples of a night that nothing interrupts.
+static int64_t samples_of_a_whole_night(const char *const *arguments)
+{
+    SupportRun run;
+    fedgate(&run, MODEL, arguments);
+    expect(&run, 0, "passed", "");
+    support_run_done(&run);
+    Json *evidence = read_run("evidence.json");
+    int64_t samples = json_integer_or(json_find(evidence, "cost.samples"), 0);
+    ck_assert_int_gt(samples, 0);
+    json_free(evidence);
+    return samples;
+}
+
+static double spent_so_far(void)
+{
+    Json *spent = read_run("spent.json");
+    double seconds = json_number_or(json_get(spent, "device_seconds"), 0);
+    json_free(spent);
+    return seconds;
+}
+
+// Training is over and checkpointed: the rerun of the slot only goes on after it, with what was measured.
+START_TEST(test_a_signal_in_late_parity_ends_75_and_the_rerun_does_not_train_again)
+{
+    begin_learnable();
+    SupportRun run;
+    int64_t samples = samples_of_a_whole_night(
+        (const char *const[]){"run", "--no-promote", "--slot", "a", "--set", "train.precision=bf16", NULL});
+    FEDGATE(&run, MODEL ",process.term_parity=20", "run", "--slot", "b", "--set", "train.precision=bf16");
+    expect(&run, 75, "failed", "");
+    ck_assert_msg(strstr(text_string(&run.errors), "in 'parity late'") != NULL, "%s", tail(&run.errors));
+    support_run_done(&run);
+    double spent = spent_so_far();
+    FEDGATE(&run, MODEL, "run", "--slot", "b", "--set", "train.precision=bf16");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    expect_cost_of_both(spent, samples);
+    Json *record = read_run("run.json"), *evidence = read_run("evidence.json");
+    ck_assert(json_number_or(json_find(record, "seconds.train"), 1) <
+              json_number_or(json_find(evidence, "parity.training_seconds"), 0) / 2);
+    ck_assert_int_eq((int64_t)json_count(json_find(evidence, "loop.steps.index")),
+                     json_integer_or(json_find(evidence, "window.done_steps"), 0));
+    json_free(record);
+    json_free(evidence);
+    end();
+}
+END_TEST
+
+// Five minutes to the deadline (06:00 in Berlin); parity of many pairs after a training of a minute takes
+// longer than the forecast thought.
+START_TEST(test_a_deadline_in_late_parity_is_refused_by_the_window)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL ",model.night_start=1764564900,model.compute_ns=1000000000", "run", "--set",
+            "train.precision=bf16", "--set", "train.epochs=2", "--set", "parity.pairs=64");
+    expect(&run, 10, "refused", "window");
+    support_run_done(&run);
+    Json *evidence = read_run("evidence.json");
+    int64_t done = json_integer_or(json_find(evidence, "window.done_steps"), 0);
+    ck_assert_int_gt(done, 0);
+    ck_assert_int_eq(done, json_integer_or(json_find(evidence, "window.planned_steps"), 0));
+    ck_assert(!json_bool_or(json_find(evidence, "window.stopped_early"), true));
+    ck_assert_ptr_null(json_find(evidence, "parity.metric"));
+    ck_assert_ptr_nonnull(json_find(evidence, "quality"));
+    json_free(evidence);
+    end();
+}
+END_TEST
+
 START_TEST(test_a_killed_training_resumes_from_its_checkpoint)
 {
     begin_learnable();
+    int64_t samples = samples_of_a_whole_night((const char *const[]){"run", "--no-promote", "--slot", "whole",
+                                                                     "--set", "train.checkpoint_every=20",
+                                                                     "--set", "telemetry.window=20", NULL});
     SupportRun run;
     FEDGATE(&run, MODEL ",process.kill_step=60", "run", "--set", "train.checkpoint_every=20", "--set",
             "telemetry.window=20");
     expect(&run, 69, "failed", "");
     support_run_done(&run);
+    double spent = spent_so_far();
     FEDGATE(&run, MODEL, "run", "--set", "train.checkpoint_every=20", "--set", "telemetry.window=20");
     expect(&run, 0, "promoted", "");
     Json *verdict = read_home("last-verdict.json");
@@ -444,6 +549,7 @@ START_TEST(test_a_killed_training_resumes_from_its_checkpoint)
         text_print(name, sizeof name, "runs/%s/evidence.json", json_text_or(json_get(verdict, "run"), "")));
     Json *evidence = read_home(name);
     ck_assert_int_ge(json_integer_or(json_get(evidence, "resumed_from_step"), 0), 20);
+    expect_cost_of_both(spent, samples);
     json_free(evidence);
     json_free(verdict);
     support_run_done(&run);
@@ -563,6 +669,8 @@ static Suite *suite(void)
     tcase_add_test(nights, test_without_a_database_the_slot_waits_and_resumes_at_shipping);
     tcase_add_test(nights, test_a_second_run_is_refused_and_names_the_holder);
     tcase_add_test(nights, test_a_killed_training_resumes_from_its_checkpoint);
+    tcase_add_test(nights, test_a_signal_in_late_parity_ends_75_and_the_rerun_does_not_train_again);
+    tcase_add_test(nights, test_a_deadline_in_late_parity_is_refused_by_the_window);
     tcase_add_test(nights, test_no_promote_passes_and_leaves_the_slot_open);
     tcase_add_test(nights, test_two_runs_of_one_version_seal_the_same_bytes_and_other_bytes_are_refused);
     tcase_add_test(nights, test_judging_stored_evidence_again_gives_the_same_bytes);
