@@ -181,13 +181,27 @@ END_TEST
 
 // -- cost: 30 s for 15,000 samples, at 36 an hour
 
+// An interrupted start of the same run was paid for too.
+START_TEST(cost_is_of_all_starts_of_the_run)
+{
+    json_put_number(night.seconds, "train", 60);
+    json_put_integer(night.train_result, "run_samples", 1000);
+    json_put_integer(night.train_result, "samples", 500);   // since it was resumed
+    night.spent_seconds = 40;
+    OWNED(Json, json_free) *cost = json_make_object();
+    night_put_cost(&night, cost);
+    ck_assert_double_eq(json_number_or(json_get(cost, "device_seconds"), 0), 100);
+    ck_assert_int_eq(json_integer_or(json_get(cost, "samples"), 0), 1000);
+}
+END_TEST
+
 START_TEST(cost_is_device_seconds_at_the_declared_rate)
 {
     json_put_number(night.seconds, "train", 20);
     json_put_number(night.seconds, "parity", 10);
     ck_assert(night_put_release(&night, &error));
     ck_assert(isnan(number("cost.cost_per_sample")));   // nothing was trained
-    json_put_integer(night.train_result, "samples", 15000);
+    json_put_integer(night.train_result, "run_samples", 15000);
     ck_assert(night_put_release(&night, &error));
     ck_assert_double_eq(number("cost.device_seconds"), 30);
     ck_assert_double_eq_tol(number("cost.cost_per_sample"), 0.002, 1e-15);
@@ -320,6 +334,7 @@ static Suite *suite(void)
                         (int)(sizeof examples / sizeof examples[0]));
     tcase_add_test(t, the_fallback_is_hashed_again);
     tcase_add_test(t, the_owner_is_the_configuration_s_else_the_home_s);
+    tcase_add_test(t, cost_is_of_all_starts_of_the_run);
     tcase_add_test(t, cost_is_device_seconds_at_the_declared_rate);
     tcase_add_test(t, the_same_scores_do_not_shift);
     tcase_add_test(t, a_tenth_that_moved_is_measured);
