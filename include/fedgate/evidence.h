@@ -80,10 +80,10 @@
 //     "growth": update_error ||dw - dw_ref|| / ||dw_ref||, shares of weights that moved, norm of the first
 //     moment's change over the reference's, share of master weights that are exact values of the half type;
 //     "growth": over two steps, the scale grows in the first
-//   scale: { initial final smallest attempted applied skipped schedule longest at_floor grown lowered grows
-//     stopped }, of the candidate's training; schedule: steps the learning rate went on; grows, stopped:
-//     bools; grows: fp16 with train.scale_growth above 0, else the scale is fixed and no step at "growth" is
-//     asked for; attempted: window.done_steps
+//   scale: { initial final smallest attempted applied skipped schedule longest at_floor bad_losses grown
+//     lowered grows stopped }, of the candidate's training; schedule: steps the learning rate went on;
+//     grows, stopped: bools; grows: fp16 with train.scale_growth above 0, else the scale is fixed and no
+//     step at "growth" is asked for; attempted: window.done_steps
 //   trajectory: { steps block pairs: [ { kind seed log_ratio[] } ] }, rung 5: ln of the mean training loss of
 //     each block of steps, kind "candidate" (half over FP32, same seed), "ulp" (FP32 with start weights one
 //     ulp off over FP32), "seed" (FP32 over FP32 of another seed, at least 2); at least 8 steps; the
@@ -103,11 +103,11 @@
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
-//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest }: whole epochs trained, rows (those of
-//     input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not matter) of
-//     the last whole epoch, or the first that differed, as the steps took them, also over restarts, and of
-//     the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0, the rest
-//     absent, and fewer steps done than an epoch has
+//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest }: whole epochs trained, rows
+//     (those of input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not
+//     matter) of the last whole epoch, or the first that differed, as the steps took them, also over
+//     restarts, and of the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0,
+//     the rest absent, and fewer steps done than an epoch has
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers

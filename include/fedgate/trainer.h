@@ -125,6 +125,8 @@ typedef struct ParitySpec {
     const Column *slices;
     size_t slice_count;
     const char *run;   // named in the pairs of this night
+    const char *draw;   // mixed into the pairs' seeds: nights of one version draw their own; NULL: nothing
+    int64_t earlier_steps;   // length of earlier nights' pairs, kept while it fits; 0: there are none
 } ParitySpec;
 WARN_UNUSED bool trainer_parity_late(Trainer *trainer, const ParitySpec *spec, Json *evidence, Error *error);
 typedef struct TrainResult {

@@ -1,6 +1,7 @@
 // check - whether the options together describe a night that can run; `plan` and `judge` need less.
 #include "config_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,6 +203,21 @@ static bool check_task(const Config *config, Error *error)
     return true;
 }
 
+static bool check_scale(const Config *config, Error *error)
+{
+    static const char *const powers[] = {"train.scale_initial", "train.scale_floor"};
+    for (size_t i = 0; i < COUNT(powers); i++) {
+        double scale = config_real(config, powers[i]);
+        if (scale != (double)(1LL << (int)nearbyint(log2(scale))))
+            return fail_option(config, powers[i], error, "is %g, no power of two: scaling would round",
+                               scale);
+    }
+    double initial = config_real(config, powers[0]), floor = config_real(config, powers[1]);
+    if (initial < floor)
+        return fail_option(config, powers[0], error, "is %g, under 'train.scale_floor' = %g", initial, floor);
+    return true;
+}
+
 // Acting must be worth something else than not acting, or every model decides equally well.
 static bool check_decisions(const Config *config, Error *error)
 {
@@ -250,8 +266,8 @@ static bool check_parity(const Config *config, Error *error)
 bool config_check_needed(const Config *config, Error *error)
 {
     static bool (*const parts[])(const Config *, Error *) = {
-        check_given,  check_features, check_columns,  check_missing_columns, check_split,
-        check_cutoff, check_task,     check_baseline, check_decisions, check_parity,
+        check_given, check_features, check_columns,   check_missing_columns, check_split,  check_cutoff,
+        check_task,  check_baseline, check_decisions, check_scale,           check_parity,
     };
     for (size_t i = 0; i < COUNT(parts); i++)
         if (!parts[i](config, error))

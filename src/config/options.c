@@ -230,7 +230,7 @@ const Option config_options[] = {
     {"parity.pairs", OPTION_INTEGER, "8", 2, 64, NULL, "pairs",
      "paired short trainings of a night, half precision against FP32 with the same seed", POL},
     {"parity.steps", OPTION_INTEGER, "0", 0, 1000000, NULL, "steps",
-     "steps of each of them, at least 8; 0: as many as fit into the time of one training", POL},
+     "steps of each of them, at least 8; 0: as many as fit into the time of one training, never fewer", POL},
     {"parity.margin", OPTION_REAL, "-1", -1, 0.05, NULL, "",
      "by how much half precision may change the metric: absolute for auc and accuracy (at most 0.02), "
      "relative for loss and rmse; -1: 0.005 or 0.02", POL},

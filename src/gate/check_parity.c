@@ -96,14 +96,16 @@ static void say_pass(const Ladder *ladder, Finding *ret)
     Bar bar = BAR_COUNT;
     const Reading *nearest = ladder_nearest(ladder, RUNG_COUNT, &bar);
     const Reading *metric = &ladder->readings[BAR_METRIC];
-    Figure figure = {nearest->value, nearest->limit, parity_bars[bar].unit, metric->n};
+    Figure figure = {metric->value, metric->limit, metric->worst, metric->n};
+    int64_t steps = json_integer_or(json_find(ladder->evidence, "parity.trajectory.steps"), 0);
+    int64_t done = json_integer_or(json_find(ladder->evidence, "window.done_steps"), 0);
     char place[200];
     bar_place(bar, nearest, place, sizeof place);
     finding_set(ret, OUTCOME_PASS, figure,
-                "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs); nearest its bar: %s, "
-                "%.3g of %.3g",
-                ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n, place,
-                nearest->value, nearest->limit);
+                "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs) after %lld of "
+                "%lld steps; nearest its bar: %s, %.3g of %.3g",
+                ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n,
+                (long long)steps, (long long)done, place, nearest->value, nearest->limit);
 }
 
 static void say(const Ladder *ladder, Finding *ret)

@@ -124,6 +124,10 @@ const BarInfo parity_bars[BAR_COUNT] = {
          {0, 0.05},
          "two skips for a growth each 1000 steps are 0.2 %, plus two for each halving at the start; "
          "Megatron-LM tolerates 1 % of steps outside its bars; BF16 needs no scale"},
+    [BAR_LOSS_FINITE] = {RUNG_SCALE, "reports of a training loss that is not finite", "reports", false,
+                         BOTH(0),
+                         "a loss scale does not touch the forward pass: this is no overflow it could cure "
+                         "(insightface 2262)"},
     [BAR_AT_FLOOR] =
         {RUNG_SCALE, "steps skipped at the lowest loss scale", "steps", false, BOTH(0),
          "overflow that no scale takes away is no overflow of the scale (DeepSpeed raises there)"},

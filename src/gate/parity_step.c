@@ -129,7 +129,7 @@ void rung_step(Ladder *ladder, const Section *parity)
 
 typedef struct Scale {
     double initial, final, smallest;
-    int64_t attempted, applied, skipped, schedule, at_floor, grown;
+    int64_t attempted, applied, skipped, schedule, at_floor, grown, bad_losses;
     bool grows, stopped;
 } Scale;
 
@@ -144,6 +144,7 @@ static bool read_scale(const Section *parity, Scale *ret)
            section_count(&scale, "skipped", &ret->skipped) &&
            section_count(&scale, "schedule", &ret->schedule) &&
            section_count(&scale, "at_floor", &ret->at_floor) && section_count(&scale, "grown", &ret->grown) &&
+           section_count(&scale, "bad_losses", &ret->bad_losses) &&
            section_bool(&scale, "grows", &ret->grows) && section_bool(&scale, "stopped", &ret->stopped);
 }
 
@@ -206,6 +207,10 @@ static void name_scale_cause(Ladder *ladder, const Scale *s)
             ladder, BAR_APPLIED,
             "training stopped because step after step was skipped: %lld of %lld applied, loss scale %g",
             (long long)s->applied, (long long)s->attempted, s->final);
+    } else if (s->bad_losses > 0) {
+        bar_name_cause(ladder, BAR_LOSS_FINITE,
+                       "the training loss was not a number in %lld reports: no loss scale cures that",
+                       (long long)s->bad_losses);
     } else if (s->at_floor > 0) {
         bar_name_cause(
             ladder, BAR_AT_FLOOR,
@@ -230,6 +235,7 @@ void rung_scale(Ladder *ladder, const Section *parity)
     bar_see(ladder, BAR_SCHEDULE, off, bar_limit(ladder, BAR_SCHEDULE), "", "");
     bar_see(ladder, BAR_SKIPPED, s.attempted == 0 ? 0 : (double)s.skipped / (double)s.attempted,
             bar_limit(ladder, BAR_SKIPPED), "", "");
+    bar_see(ladder, BAR_LOSS_FINITE, (double)s.bad_losses, bar_limit(ladder, BAR_LOSS_FINITE), "", "");
     bar_see(ladder, BAR_AT_FLOOR, (double)s.at_floor, bar_limit(ladder, BAR_AT_FLOOR), "", "");
     name_scale_cause(ladder, &s);
     if (parity->finding->outcome == OUTCOME_PASS) {

@@ -170,10 +170,14 @@ static bool child_parity_late(void *context, Error *error)
             break;
         }
     }
-    ParitySpec spec = {
-        .slice_names = names, .slices = columns, .slice_count = count, .run = child->night->run};
+    ParitySpec spec = {.slice_names = names,
+                       .slices = columns,
+                       .slice_count = count,
+                       .run = child->night->run,
+                       .draw = child->night->slot};
     Json *parity = night_section(child->evidence, "parity");
     good = good && child_metric(child->night, &spec.metric, error) &&
+           night_pairs_steps(child->night, spec.metric, &spec.earlier_steps, error) &&
            trainer_parity_late(child->trainer, &spec, child->evidence, error) &&
            night_pairs_join(child->night, parity, error);
     if (good && json_get(parity, "training_seconds") != NULL)   // also when an earlier start trained

@@ -162,6 +162,8 @@ bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceI
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error);
 
 // parity pairs over nights (pairs.c)
+bool night_pairs_steps(const Night *night, Metric metric, int64_t *ret_steps,
+                       Error *error);   // length of earlier nights' pairs; 0: none
 bool night_pairs_join(const Night *night, Json *parity, Error *error);   // earlier nights' before tonight's
 bool night_pairs_keep(const Night *night, Error *error);   // for the nights to come
 

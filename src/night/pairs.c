@@ -1,17 +1,18 @@
 // pairs - the paired short trainings of rung 6 accumulate over nights: parity/<key>.json in the home.
 //
-// Pairs of two nights may be taken together when nothing but data and seed differs: the key is the identity
-// record without those, the metric and the length of the trainings. Every judged night keeps its pairs,
-// refused or not: choosing among them would be choosing the answer. Each night that brings a pair which was
-// not there with these values is one look at them, and the judge spends its error over the looks; of two
-// pairs of one seed the newer stays. The file says only what runs/<run>/evidence.json says too.
+// Pairs of two nights may be taken together when nothing but data, seed and slot differs: the key is the
+// identity record without those, and the metric. Every judged night keeps its pairs, refused or not: choosing
+// among them would be choosing the answer. Each night that brings a pair which was not there with these
+// values is one look at them, and the judge spends its error over the looks; of two pairs of one seed the
+// newer stays. Pairs of another length replace those before, and are a look like any other. The file says
+// only what runs/<run>/evidence.json says too.
 #include "night_internal.h"
 
 #include <string.h>
 
-enum { PAIRS_FORMAT = 1, PAIRS_KEPT = 512, PAIRS_NAME_HEX = 16 };
+enum { PAIRS_FORMAT = 1, PAIRS_KEPT = 512, PAIRS_NAME_HEX = 16, PAIRS_LOOKS = 1000000 };
 
-static bool pairs_path(const Night *night, const Json *parity, char *ret_path, Error *error)
+static bool pairs_path(const Night *night, const char *metric, char *ret_path, Error *error)
 {
     // Known only after the data was read: what a later night changes without changing the question.
     static const char *const moving[] = {"data.cutoff", "train.epochs", "train.max_steps"};
@@ -21,8 +22,7 @@ static bool pairs_path(const Night *night, const Json *parity, char *ret_path, E
     Json *options = night_section(record, "options");
     for (size_t i = 0; i < sizeof moving / sizeof moving[0]; i++)
         json_remove(options, moving[i]);
-    json_put(record, "metric", json_copy_deep(json_find(parity, "metric.name")));
-    json_put(record, "steps", json_copy_deep(json_find(parity, "trajectory.steps")));
+    json_put_text(record, "metric", metric);
     Digest digest;
     char hex[DIGEST_HEX_SIZE], folder[FILE_PATH_SIZE], name[PAIRS_NAME_HEX + 8];
     identity_digest(record, &digest);
@@ -67,23 +67,51 @@ static Json *join_pairs(const Json *earlier, const Json *tonight, bool *ret_new)
     return joined;
 }
 
+static bool read_pairs(const Night *night, const char *metric, Json **ret_stored, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    if (!pairs_path(night, metric, path, error))
+        return false;
+    if (!file_exists(path)) {
+        *ret_stored = NULL;
+        return true;
+    }
+    OWNED(Json, json_free) *stored = json_read_file(path, NIGHT_JSON_MAX, error);
+    bool sound = stored != NULL && json_integer_or(json_get(stored, "format"), 0) == PAIRS_FORMAT &&
+                 json_is_array(json_get(stored, "pairs")) &&
+                 json_integer_or(json_get(stored, "looks"), 0) >= 1 &&
+                 json_integer_or(json_get(stored, "looks"), 0) <= PAIRS_LOOKS &&
+                 json_integer_or(json_get(stored, "steps"), 0) >= 1;
+    if (stored != NULL && !sound)
+        (void)FAIL(error, ERROR_DATA, 0, "file '%s' does not hold parity pairs of format %d", path,
+                   PAIRS_FORMAT);
+    if (!sound)
+        return error_hint(error, "Without the pairs of earlier nights this one cannot be judged: restore the "
+                                 "file, or remove it to begin again.");
+    *ret_stored = stored;
+    stored = NULL;
+    return true;
+}
+
+bool night_pairs_steps(const Night *night, Metric metric, int64_t *ret_steps, Error *error)
+{
+    OWNED(Json, json_free) *stored = NULL;
+    if (!read_pairs(night, stats_metrics[metric].name, &stored, error))
+        return false;
+    *ret_steps = json_integer_or(json_get(stored, "steps"), 0);
+    return true;
+}
+
 bool night_pairs_join(const Night *night, Json *parity, Error *error)
 {
     if (!json_is_object(json_get(parity, "metric")))
         return true;
-    char path[FILE_PATH_SIZE];
-    if (!pairs_path(night, parity, path, error))
-        return false;
     OWNED(Json, json_free) *stored = NULL;
-    if (file_exists(path) && (stored = json_read_file(path, NIGHT_JSON_MAX, error)) == NULL)
-        return error_hint(error, "Without the pairs of earlier nights this one cannot be judged: restore the "
-                                 "file, or remove it to begin again.");
-    const Json *earlier = json_get(stored, "pairs");
-    int64_t looks = json_integer_or(json_get(stored, "looks"), stored == NULL ? 0 : -1);
-    if (stored != NULL && (json_integer_or(json_get(stored, "format"), 0) != PAIRS_FORMAT ||
-                           !json_is_array(earlier) || looks < 1))
-        return FAIL(error, ERROR_DATA, 0, "file '%s' does not hold parity pairs of format %d", path,
-                    PAIRS_FORMAT);
+    if (!read_pairs(night, json_text_or(json_find(parity, "metric.name"), ""), &stored, error))
+        return false;
+    bool same_length = json_same(json_get(stored, "steps"), json_find(parity, "trajectory.steps"));
+    const Json *earlier = same_length ? json_get(stored, "pairs") : NULL;
+    int64_t looks = json_integer_or(json_get(stored, "looks"), 0);
     Json *metric = night_section(parity, "metric");
     bool new = false;
     json_put(metric, "pairs", join_pairs(earlier, json_get(metric, "pairs"), &new));
@@ -100,8 +128,10 @@ bool night_pairs_keep(const Night *night, Error *error)
     OWNED(Json, json_free) *kept = json_make_object();
     json_put_integer(kept, "format", PAIRS_FORMAT);
     json_put(kept, "looks", json_copy_deep(json_get(metric, "looks")));
+    json_put(kept, "steps", json_copy_deep(json_find(parity, "trajectory.steps")));
     json_put(kept, "pairs", json_copy_deep(json_get(metric, "pairs")));
     return file_join(folder, night->options->home, "parity", error) &&
-           file_make_directories(folder, 0750, error) && pairs_path(night, parity, path, error) &&
+           file_make_directories(folder, 0750, error) &&
+           pairs_path(night, json_text_or(json_get(metric, "name"), ""), path, error) &&
            json_write_file(kept, JSON_INDENTED, path, error);
 }

@@ -86,6 +86,7 @@ static Json *progress_to_json(const Progress *progress)
     json_put_integer(json, "samples", progress->samples);
     json_put_integer(json, "best_step", progress->best_step);
     json_put_integer(json, "bad_epochs", progress->bad_epochs);
+    json_put_integer(json, "bad_losses", progress->bad_losses);
     json_put_number(json, "best_loss", progress->best_loss);
     json_put_number(json, "last_loss", progress->last_loss);
     json_put(json, "order", order_to_json(&progress->order));
@@ -252,6 +253,7 @@ static bool progress_from_json(const Json *json, Progress *ret, Error *error)
            json_get_integer(json, "samples", &ret->samples, error) &&
            json_get_integer(json, "best_step", &ret->best_step, error) &&
            json_get_integer(json, "bad_epochs", &ret->bad_epochs, error) &&
+           json_get_integer(json, "bad_losses", &ret->bad_losses, error) &&
            json_get_number(json, "best_loss", &ret->best_loss, error) &&
            json_get_number(json, "last_loss", &ret->last_loss, error) &&
            order_from_json(json_get(json, "order"), &ret->order, error);

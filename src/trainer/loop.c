@@ -215,6 +215,7 @@ static bool report(Loop *loop, bool epoch_ended, Error *error)
     double seconds = (double)elapsed_ns / 1e9;
     loop->train_loss = loop->block_samples > 0 ? (sum + trainer->train_loss_sum) / (double)loop->block_samples
                                                : loop->train_loss;
+    trainer->progress.bad_losses += !isfinite(sum + trainer->train_loss_sum);
     int64_t spans_ns = loop->wait_ns + loop->exposed_ns + loop->compute_ns + loop->rest_ns;
     TrainProgress seen = {
         .step = progress->step,

@@ -96,6 +96,7 @@ bool outcome_scale(Trainer *trainer, Json *evidence, Error *error)
     json_put_integer(scale, "at_floor", step.at_floor);
     json_put_integer(scale, "grown", step.grown);
     json_put_integer(scale, "lowered", step.lowered);
+    json_put_integer(scale, "bad_losses", trainer->progress.bad_losses);
     json_put_bool(scale, "grows", network->type == FEDGATE_FP16 && trainer->recipe.scale_growth > 0);
     json_put_bool(scale, "stopped", trainer->scale_lost);
     json_put(outcome_section(evidence, "parity"), "scale", scale);

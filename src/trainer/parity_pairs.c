@@ -70,8 +70,10 @@ static int64_t round_steps(int64_t steps)
 static int64_t choose_steps(const Parity *parity, size_t pairs, size_t ulps)
 {
     const Trainer *trainer = parity->trainer;
-    int64_t asked = config_integer(trainer->config, "parity.steps"),
-            steps = asked > 0 ? asked : round_steps(steps_fitting(parity, pairs, ulps));
+    int64_t asked = config_integer(trainer->config, "parity.steps"), earlier = parity->spec->earlier_steps,
+            fitting = steps_fitting(parity, pairs, ulps), steps = asked > 0 ? asked : round_steps(fitting);
+    if (asked == 0 && earlier >= steps / 2 && (double)earlier * share_of_training <= (double)fitting)
+        steps = earlier;   // nights whose length varies a little have pairs that add up
     return steps < trainer->planned ? steps : trainer->planned;
 }
 
@@ -230,23 +232,29 @@ static Json *metric(const Pairs *pairs, const double trained[ARM_COUNT])
 // -- all of it
 
 // Follows from the training's seed, the files, and which of their rows each split has: nights that move only
-// the cutoff, or the split, draw other seeds.
-static uint64_t seed_key(const Trainer *trainer)
+// the cutoff, or the split, draw other seeds. So do nights of one version, by their slot.
+static uint64_t seed_key(const Trainer *trainer, const char *draw)
 {
+    Digest drawn;
+    uint64_t night = 0;
     const Dataset *dataset = trainer->spec.dataset;
     Digest digest;
     uint64_t data = 0;
     dataset_digest(dataset, &digest);
     memcpy(&data, digest.bytes, sizeof data);
     uint64_t rows = hash_mix2(trainer->order_digest, dataset_row_digest(dataset, SPLIT_VALIDATION));
-    return hash_mix2(hash_mix2(hash_mix2(trainer->seed, data), rows), 0x7061697273u);
+    if (draw) {
+        hash_bytes(draw, strlen(draw), &drawn);
+        memcpy(&night, drawn.bytes, sizeof night);
+    }
+    return hash_mix2(hash_mix2(hash_mix2(trainer->seed, data), rows), hash_mix2(0x7061697273u, night));
 }
 
 // Distinct from each other and from the training's own; below 2^53, so that any reader of JSON holds them.
 static void draw_seeds(Pairs *pairs)
 {
     const Trainer *trainer = pairs->parity->trainer;
-    const uint64_t key = seed_key(trainer);
+    const uint64_t key = seed_key(trainer, pairs->parity->spec->draw);
     for (size_t i = 0, counter = 0; i < pairs->count; counter++) {
         uint64_t seed = random_bits(key, counter) >> 11;
         bool taken = seed == trainer->seed;

@@ -216,6 +216,7 @@ typedef struct Order {
 typedef struct Progress {
     int64_t step, epoch, position;   // steps done; epoch and batches of it already consumed
     int64_t samples, best_step, bad_epochs;
+    int64_t bad_losses;   // reports whose training loss was not finite
     double best_loss, last_loss;   // infinity, NaN before the first validation
     Order order;
 } Progress;

@@ -156,7 +156,8 @@ static const Edit good[] = {
      "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
      "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
     {"determinism.replays", "[" REPLAY("0") "," REPLAY("40") "]"},
-    {"determinism.order", "{\"epochs\":3,\"steps_per_epoch\":20,\"rows\":700,\"expected_rows\":700,\"digest\":\"00ff\","
+    {"determinism.order", "{\"epochs\":3,\"steps_per_epoch\":20,\"rows\":700,"
+                          "\"expected_rows\":700,\"digest\":\"00ff\","
                           "\"expected_digest\":\"00ff\"}"},
     {"window.started", "\"2027-01-15T07:00:00.000+00:00\""},
     {"window.deadline", "\"2027-01-15T08:01:00.000+00:00\""},

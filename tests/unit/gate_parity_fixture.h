@@ -66,7 +66,7 @@ typedef enum Nights { BF16, FP16, BOTH, FP32 } Nights;   // the first two index 
 #define SCALE(grows, initial, final, smallest, applied, skipped, longest) \
     "{\"initial\":" initial ",\"final\":" final ",\"smallest\":" smallest ",\"attempted\":900" \
     ",\"applied\":" applied ",\"skipped\":" skipped ",\"schedule\":" applied ",\"longest\":" longest \
-    ",\"at_floor\":0,\"grown\":0,\"lowered\":0,\"grows\":" grows ",\"stopped\":false}"
+    ",\"at_floor\":0,\"bad_losses\":0,\"grown\":0,\"lowered\":0,\"grows\":" grows ",\"stopped\":false}"
 
 // Index 0 and 1 of each array of objects is what single rows spoil.
 static const Edit half_of_both[] = {
