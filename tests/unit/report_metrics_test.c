@@ -173,7 +173,7 @@ START_TEST(a_nights_end_is_clean_and_whole)
         "\nfedgate_night_duration_seconds{model=\"adult\"} 7921.25\n",
         "\nfedgate_night_step_duration_seconds{model=\"adult\",step=\"train\"} 4000\n",
         "\nfedgate_check_passed{model=\"adult\",check=\"overlap\",required=\"true\"} 0\n",
-        "\nfedgate_check_passed{model=\"adult\",check=\"parity\",required=\"true\"} 1\n",
+        "\nfedgate_check_passed{model=\"adult\",check=\"memory\",required=\"true\"} 1\n",
         "\nfedgate_check_passed{model=\"adult\",check=\"cost\",required=\"false\"} 0\n",
         "\nfedgate_check_value{model=\"adult\",check=\"overlap\",unit=\"ratio\"} 0.31\n",
         "\nfedgate_check_limit{model=\"adult\",check=\"quality\",unit=\"a \\\"quoted\\\"\\\\\\nunit\"} 0.8\n",
@@ -187,7 +187,8 @@ START_TEST(a_nights_end_is_clean_and_whole)
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         expect_line(&out, lines[i]);
-    // What is not finite is left out, and nothing else.
+    // What is not finite or did not apply is left out, and nothing else.
+    ck_assert_ptr_null(strstr(text_string(&out), "check_passed{model=\"adult\",check=\"parity\""));
     ck_assert_ptr_null(strstr(text_string(&out), "check_value{model=\"adult\",check=\"quality\""));
     ck_assert_ptr_null(strstr(text_string(&out), "check_value{model=\"adult\",check=\"parity\""));
 }
