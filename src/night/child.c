@@ -6,6 +6,7 @@
 // timeline.json. A refusal (budget, window) is not an error: evidence says it.
 #include "night_internal.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,10 @@ static void report_error(Child *child, const Error *error)
 
 int night_child_main(void *context, int report_fd)
 {
+    enum { RETURNED_BYTES = 128 * 1024 };
+    // The C library raises this bound when a large block is freed and then keeps such blocks: they would
+    // count as memory of the process that no account explains.
+    (void)mallopt(M_MMAP_THRESHOLD, RETURNED_BYTES);
     Child *child = calloc(1, sizeof *child);
     if (child == NULL)
         return 69;
