@@ -120,7 +120,9 @@ static bool formal_holds(const Section *release, const Json *item)
         !section_amount(&formal, "tolerance", &tolerance)) {
         return false;
     }
-    bool holds = fabs(actual - expected) <= tolerance;   // NaN does not
+    const double loosest = 0.01;   // of what is expected: a tolerance beyond it holds anything
+    bool holds =
+        fabs(actual - expected) <= tolerance && tolerance <= loosest * fabs(expected);   // NaN does not
     if (!holds) {
         finding_set(release->finding, OUTCOME_FAIL, (Figure){actual, expected, "", 1},
                     "'%.60s' comes out as %.9g, by hand it is %.9g", name, actual, expected);

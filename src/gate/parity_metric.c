@@ -277,6 +277,28 @@ static bool margin_sound(const Section *metric, const MetricInfo *info, double m
     return margin <= most;
 }
 
+// Good nights before may not outvote this one: its own pairs must keep the margin in the mean.
+static bool tonight_holds(Ladder *ladder, const Section *list, const Json *array, const MetricInfo *metric,
+                          const Pairs *pairs, double margin)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < pairs->count; i++) {
+        bool tonight = parity_pair_tonight(ladder->evidence, json_at(array, i));
+        sum += tonight ? pairs->difference[i] : 0;
+        count += tonight;
+    }
+    double mean = sum / (double)count;
+    bool holds = count == (int64_t)pairs->count || fabs(mean) <= margin;   // alone, the test itself tells
+    if (!holds) {
+        finding_set(list->finding, OUTCOME_FAIL, (Figure){fabs(mean), margin, metric->name, count},
+                    "%s of tonight's %lld pairs differs by %.3g, margin %.3g, whatever earlier nights say",
+                    metric->name, (long long)count, mean, margin);
+        ladder->named[RUNG_METRIC] = true;
+    }
+    return holds;
+}
+
 void rung_metric(Ladder *ladder, const Section *parity)
 {
     Section section;
@@ -302,6 +324,9 @@ void rung_metric(Ladder *ladder, const Section *parity)
         return;
     }
     EquivalenceTest test;
+    if (!tonight_holds(ladder, &list, array, &stats_metrics[name], &pairs, margin)) {
+        return;
+    }
     stats_equivalence(pairs.difference, pairs.count, margin, stats_alpha_of_look(ALPHA, looks), floor, &test);
     if (see_trained(ladder, &section, &stats_metrics[name], margin)) {
         answer(ladder, &list, &stats_metrics[name], &test);

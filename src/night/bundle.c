@@ -48,8 +48,10 @@ static bool copy_candidate(Night *night, Error *error)
 
 static bool move_to_failed(Night *night, Error *error)
 {
-    char failed[FILE_PATH_SIZE];
+    char failed[FILE_PATH_SIZE], before[FILE_PATH_SIZE];
+    // A start of this run that ended just after the move left the same candidate there.
     bool moved = file_join(failed, night->options->home, "failed", error) &&
+                 file_join(before, failed, night->run, error) && file_remove_tree(before, error) &&
                  release_move_failed(night->draft, failed, error);
     release_free(night->draft);
     night->draft = NULL;

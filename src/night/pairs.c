@@ -115,7 +115,7 @@ bool night_pairs_join(const Night *night, Json *parity, Error *error)
     Json *metric = night_section(parity, "metric");
     bool new = false;
     json_put(metric, "pairs", join_pairs(earlier, json_get(metric, "pairs"), &new));
-    json_put_integer(metric, "looks", looks + (new || looks == 0));
+    json_put_integer(metric, "looks", looks < PAIRS_LOOKS ? looks + (new || looks == 0) : looks);
     return true;
 }
 

@@ -3,6 +3,11 @@
 #include "gate_parity_fixture.h"
 
 // clang-format off
+#define BAD_PAIRS \
+    METRIC_PAIR("1", "0.910", "0.9035") "," METRIC_PAIR("2", "0.912", "0.9062") "," \
+    METRIC_PAIR("3", "0.908", "0.9018") "," METRIC_PAIR("4", "0.911", "0.9049") "," \
+    METRIC_PAIR("5", "0.909", "0.9031") "," METRIC_PAIR("6", "0.913", "0.9070") "," \
+    METRIC_PAIR("7", "0.907", "0.9008") "," METRIC_PAIR("8", "0.914", "0.9080")
 #define PAIRS_OF(all) {"parity.metric.pairs", "[" all "]"}
 #define NULLS SERIES("seed", "1", "0.02,0.02") "," SERIES("seed", "2", "-0.02,-0.02")
 #define TWO_BLOCKS(all) {"parity.trajectory.block", "200"}, {"parity.trajectory.pairs", "[" all "]"}
@@ -174,6 +179,9 @@ static const ParityRow metric_rows[] = {
      {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," GOOD_PAIRS),
      {"parity.metric.looks", "2"}}, PASS,
      "(9 pairs)", {0}},
+    {"a bad night after good ones", BOTH,
+     {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," BAD_PAIRS),
+     {"parity.metric.looks", "2"}}, FAILS, "of tonight's 8 pairs differs by -0.00", {0}},
     {"a seed twice", BOTH, {{"parity.metric.pairs.1.seed", "1"}}, ERR,
      "two series of kind 'candidate' have seed 1", {0}},
     {"a seed of another night again", BOTH,
