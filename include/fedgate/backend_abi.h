@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FEDGATE_BACKEND_ABI = 2, FEDGATE_REASON_SIZE = 256 };
+enum { FEDGATE_BACKEND_ABI = 3, FEDGATE_REASON_SIZE = 256 };
 
 typedef enum FedgateType { FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16 } FedgateType;
 static inline int64_t fedgate_type_bytes(FedgateType type)
@@ -31,12 +31,14 @@ typedef enum FedgateSpanKind {
     FEDGATE_SPAN_KERNEL,
     FEDGATE_SPAN_COPY_IN,
     FEDGATE_SPAN_COPY_OUT,
-    FEDGATE_SPAN_STEP
+    FEDGATE_SPAN_STEP,
+    FEDGATE_SPAN_COPY_WITHIN,   // device to device
+    FEDGATE_SPAN_SET
 } FedgateSpanKind;
 typedef struct FedgateSpan {
     FedgateSpanKind kind;
     int32_t stream;   // 0 compute, 1 copy
-    int64_t begin, end, launched_ns;   // host monotonic clock
+    int64_t begin, end, launched_ns;   // host monotonic clock; launched_ns 0: unknown
     int64_t step, bytes;
     bool pageable;
     const char *name;   // static text
@@ -47,14 +49,30 @@ typedef struct FedgateHost {   // what the program offers; outlives the device
     bool modelled;   // time is simulated: durations mean nothing, planted delays are not slept
     int64_t (*now_ns)(void *context);
     void (*span)(void *context, const FedgateSpan *span);   // from any thread
+    double (*fault)(const char *name, double fallback);   // planted faults; NULL in a release build
 } FedgateHost;
 
 typedef struct FedgateFacts {   // what an opened device says of itself
     char name[128], libraries[256], core[32], instruction_set[16];
     int cores, threads;
     int64_t memory_bytes, context_bytes;   // of the machine or card; taken by driver, libraries, scratch
+    int64_t workspace_bytes;   // of device memory that `workspace` wants; 0: none
     unsigned types;   // 1 << FedgateType for each type the operations take
+    bool asynchronous;   // operations return before they have run
+    bool masks;   // `dense` writes the mask that `dense_back` reads
+    char timeline[64];   // what the spans come from: "cpu staging thread"
 } FedgateFacts;
+// What the driver says of the card's memory. Bytes; -1: cannot be said.
+typedef struct FedgateMemoryUse {
+    int64_t total, used;   // by everybody, now
+    int64_t used_before;   // by everybody, just before this device opened
+    int64_t own;   // by this process, as the driver's management library counts it
+} FedgateMemoryUse;
+// What a trace is worth: anything but zeros makes it untrusted.
+typedef struct FedgateTraceTrust {
+    int64_t dropped, zero_timestamps, causality;
+    char reason[128];   // empty, or what else is wrong
+} FedgateTraceTrust;
 
 typedef enum FedgateMemory { FEDGATE_MEMORY_DEVICE, FEDGATE_MEMORY_PINNED } FedgateMemory;
 typedef struct FedgateCopy {
@@ -84,13 +102,30 @@ typedef struct FedgateAssemble {
     const FedgateEmbedding *embeddings;
     int64_t embedding_count;   // host memory, alive until synchronised
     bool accumulate;   // backward: add to the gradient
+    int64_t *nonfinite;   // forward: grows by the numeric inputs that are no finite numbers; may be NULL
 } FedgateAssemble;
+// Bytes of the mask of a layer's output: rows of out bits, each row filled up to 16 bytes. The order of the
+// bits is the back end's.
+static inline int64_t fedgate_mask_bytes(int64_t rows, int64_t out)
+{
+    return rows * ((out + 127) / 128 * 16);
+}
+// Row i of the target arrays = row index[i] of the tables: rows that lie on the device become a batch.
+typedef struct FedgateGather {
+    float *numeric, *target;
+    int32_t *codes;
+    const float *from_numeric, *from_target;
+    const int32_t *from_codes;
+    const uint32_t *index;   // device memory [rows]
+    int64_t rows, numeric_count, code_count;
+} FedgateGather;
 typedef struct FedgateDense {   // y[rows x out] = x[rows x in] w[in x out] + bias, then max(0, y) when relu
     FedgateType type, y_type;   // of x, w, bias; of y (the type, or FP32 for logits)
     const void *x, *w, *bias;
     void *y;
     int64_t rows, in, out;
     bool relu;
+    void *mask;   // with relu: which y are above 0, 16-byte aligned; may be NULL
 } FedgateDense;
 typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = dy w' x below_scale where x >
                                     // 0 when below_relu
@@ -101,14 +136,8 @@ typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = 
     int64_t rows, in, out;
     bool accumulate, below_relu;   // add to dw and db; x is the output of a ReLU
     float below_scale;
+    const void *mask;   // of x, as `dense` wrote it; NULL: x says it itself
 } FedgateDenseBack;
-typedef struct FedgateDropout {
-    FedgateType type;
-    void *x;
-    int64_t rows, width;
-    uint64_t key, row;
-    float keep;
-} FedgateDropout;   // x / keep, or 0, by key and position
 typedef enum FedgateLossKind {
     FEDGATE_LOSS_BINARY,
     FEDGATE_LOSS_CLASSES,
@@ -132,6 +161,15 @@ typedef struct FedgateStepState {
     int64_t at_floor;   // skipped steps with the scale already at its floor
     int64_t grown, lowered;   // times the scale was raised, lowered
 } FedgateStepState;
+typedef struct FedgateDropout {   // x / keep, or 0, by key and position
+    FedgateType type;
+    void *x;
+    int64_t rows, width;
+    uint64_t key, row;
+    float keep;
+    uint64_t layer;
+    const FedgateStepState *state;   // when given, the key is random_bits(key, state->attempted) + layer
+} FedgateDropout;
 typedef struct FedgatePace {   // of one applied step: learning rate, 1 / (1 - beta^t) of both moments
     float rate, correction1, correction2;
 } FedgatePace;
@@ -143,11 +181,15 @@ typedef struct FedgatePace {   // of one applied step: learning rate, 1 / (1 - b
 // says it in C.
 typedef struct FedgateSettle {
     FedgateStepState *state;
-    const double *square_sum;
+    double *square_sum;
     double clip;
     bool dynamic;
     double growth, backoff, floor, ceiling;
     int64_t growth_every, hysteresis;
+    const float *gradient;   // first square_sum = its sum of squares; NULL: that is there already
+    int64_t gradient_count;
+    int64_t *ended_ns;   // device memory [ended_count]: the device's clock is written to place attempted mod
+    int64_t ended_count;   // count, before attempted grows; NULL: not wanted
 } FedgateSettle;
 typedef struct FedgateLoss {   // adds the sum of row losses to *loss; gradient (may be NULL) = d loss x scale
                                // x state->scale as a float, rounded to its type
@@ -173,7 +215,7 @@ typedef struct FedgateAdam {
     const float *gradient;
     void *pass;
     FedgateType pass_type;
-    int64_t count;
+    int64_t count, decayed;   // the first `decayed` of them decay
     float beta1, beta2, epsilon, decay;
     const FedgatePace *pace;   // device memory [pace_count]; the last row holds when there are more steps
     int64_t pace_count;
@@ -209,9 +251,15 @@ typedef struct FedgateBackend {
     bool (*load)(void *device, void *to, const void *from_host, int64_t bytes,
                  char *ret_reason);   // after all compute; waits
     bool (*synchronise)(void *device, char *ret_reason);
-    void (*mark_step)(void *device, int64_t step);
+    void (*await)(void *device, void *event);   // compute after this waits for the event, recorded or to be
+                                                // passed by a copy that was queued
+    void (*fetch)(void *device, void *to_pinned, const void *from, int64_t bytes,
+                  void *done);   // after the compute queued so far; then passes `done`
+    void (*mark_step)(void *device, int64_t step);   // the operations that follow belong to it
+    void (*count_nonfinite)(void *device, const float *x, int64_t count, int64_t *total);   // grows
     void (*zero)(void *device, void *to, int64_t bytes);
     void (*copy)(void *device, void *to, const void *from, int64_t bytes);   // device to device
+    void (*gather)(void *device, const FedgateGather *op);
     void (*assemble)(void *device, const FedgateAssemble *op);
     void (*assemble_back)(void *device, const FedgateAssemble *op);
     void (*dense)(void *device, const FedgateDense *op);
@@ -223,7 +271,20 @@ typedef struct FedgateBackend {
     void (*cast)(void *device, const FedgateCast *op);
     void (*settle)(void *device, const FedgateSettle *op);
     void (*adam)(void *device, const FedgateAdam *op);
-    int64_t (*now_ns)(void *device);   // optional: the host's monotonic clock
+    // -- optional, NULL: none
+    int64_t (*now_ns)(void *device);   // none: the host's monotonic clock
+    void (*workspace)(void *device, void *memory);   // facts.workspace_bytes, once, before any operation
+    bool (*memory)(void *device, FedgateMemoryUse *ret_use);
+    // A recording holds operations and marks instead of running them (no copy, event, fetch or wait) and runs
+    // them as often as it is replayed; its first mark is then `first_step`. All four or none.
+    bool (*record_begin)(void *device, char *ret_reason);
+    void *(*record_end)(void *device, int64_t *ret_bytes, char *ret_reason);   // bytes of device memory
+    void (*replay)(void *device, void *recording, int64_t first_step);
+    void (*record_free)(void *device, void *recording);
+    // Spans are collected from begin to end and handed to host->span by trace_end, which waits for what was
+    // queued before it. None: spans come whenever they are asked for. Both or none.
+    bool (*trace_begin)(void *device, char *ret_reason);
+    bool (*trace_end)(void *device, FedgateTraceTrust *ret_trust, char *ret_reason);
 } FedgateBackend;
 
 #ifdef __cplusplus

@@ -28,6 +28,12 @@ typedef struct DeviceInfo {
     int64_t memory_bytes;   // of the machine or card
     int64_t context_bytes;   // taken by driver and libraries; cpu: scratch of the compute threads, outside
                              // any account
+    int64_t workspace_bytes;   // account "workspaces"
+    bool asynchronous;   // operations return before they have run
+    bool masks;   // layers keep the bits of their ReLU
+    bool records;   // device_record_begin is there
+    bool traces;   // spans come only from device_trace_begin to _end
+    char timeline[64];   // what the spans come from
 } DeviceInfo;
 
 // The environment decides which kernels OpenBLAS takes when it is loaded, before main. Sets the variables
@@ -40,6 +46,9 @@ WARN_UNUSED bool device_pin_environment(void);
 WARN_UNUSED Device *device_open(const char *backend, int threads, Clock *clock, Ledger *ledger, Error *error);
 WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock,
                                         Ledger *ledger, Error *error);
+// One block for everything that is taken later, charged when it is given out: nothing is taken from the
+// driver after this. Sizes from the plan, 0: taken singly. Before the first device_take.
+WARN_UNUSED bool device_set_arena(Device *device, int64_t device_bytes, int64_t pinned_bytes, Error *error);
 void device_close(Device *device);   // waits for the streams; NULL allowed
 OWNED_RELEASE(Device, device_close)
 const DeviceInfo *device_info(const Device *device);
@@ -72,10 +81,27 @@ WARN_UNUSED bool device_copy_out(Device *device, void *to_host, const void *from
 WARN_UNUSED bool device_load(Device *device, void *to, const void *from_host, int64_t bytes,
                              Error *error);   // synchronous upload outside the loop
 WARN_UNUSED bool device_synchronise(Device *device, Error *error);   // both streams
+// Compute given after this waits for the event on the device; where compute is the caller's thread
+// (not asynchronous), the caller waits.
+void device_await(Device *device, DeviceEvent *event);
+// After the compute given so far, without waiting: to_pinned is pinned memory, `done` passes then.
+void device_fetch(Device *device, void *to_pinned, const void *from, int64_t bytes, DeviceEvent *done);
+// What the driver counts; false: this back end cannot say.
+bool device_memory(Device *device, FedgateMemoryUse *ret_use);
+
+// -- recordings: operations and step marks given between begin and end are kept, not run, and run by replay,
+// the first mark as first_step. Only where info.records. Device memory that one takes is charged to
+// `account`.
+typedef struct DeviceRecording DeviceRecording;
+WARN_UNUSED bool device_record_begin(Device *device, Error *error);
+WARN_UNUSED DeviceRecording *device_record_end(Device *device, const char *account, Error *error);
+void device_replay(Device *device, DeviceRecording *recording, int64_t first_step);
+void device_record_free(Device *device, DeviceRecording *recording);   // NULL allowed
 
 // -- operations on the compute stream; arguments are described in backend_abi.h
 void device_zero(Device *device, void *to, int64_t bytes);
 void device_copy(Device *device, void *to, const void *from, int64_t bytes);   // device to device
+void device_gather(Device *device, const FedgateGather *op);
 void device_assemble(Device *device, const FedgateAssemble *op);
 void device_assemble_back(Device *device, const FedgateAssemble *op);
 void device_dense(Device *device, const FedgateDense *op);
@@ -89,6 +115,7 @@ void device_cast(Device *device, const FedgateCast *op);
 void device_settle(Device *device, const FedgateSettle *op);
 void device_settle_on_host(const FedgateSettle *op);   // the rule itself, state and square_sum in host memory
 void device_adam(Device *device, const FedgateAdam *op);
+void device_count_nonfinite(Device *device, const float *x, int64_t count, int64_t *total);   // total: device
 
 // -- types: "fp32", "bf16", "fp16"
 const char *device_type_name(FedgateType type);
@@ -99,6 +126,10 @@ double device_type_roundoff(FedgateType type);   // unit round-off: 2^-24, 2^-8,
 // set to NULL.
 void device_mark_step(Device *device, int64_t step);   // compute stream
 void device_trace(Device *device, Timeline *timeline);
+// Where info.traces: a sampled window. _end waits for the device, hands the spans to the timeline of
+// device_trace, and adds what spoils their trust to *trust. Elsewhere both do nothing.
+WARN_UNUSED bool device_trace_begin(Device *device, Error *error);
+WARN_UNUSED bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error);
 int64_t device_now_ns(Device *device);   // the device's clock, comparable with the host's monotonic clock
 
 #endif

@@ -92,8 +92,12 @@ typedef struct FeedSpec {
     int64_t epochs;   // stop after this many epochs in all (epoch numbers below it)
     double augment_noise;   // training rows only
     int workers, prefetch, slots;
+    int group;   // full batches of an epoch that are copied as one, at most FEED_GROUP; 0: 1. What is left
+                 // of them at the end of an epoch is a smaller group, the remainder batch one of its own
+    bool resident;   // all rows of the split lie on the device from the start; a batch is gathered there
     int64_t stall_ns;   // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
+enum { FEED_GROUP = 64 };
 typedef struct FeedBatch {
     int64_t epoch, index, step;   // index in the epoch; step counts from the FeedSpec's beginning
     int64_t rows;
@@ -114,6 +118,20 @@ int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *r
 // Compute of this batch is about to be given to the device: the copy of the next one may start now.
 void feed_compute_begins(Feed *feed, const FeedBatch *batch);
 void feed_release(Feed *feed, const FeedBatch *batch);   // compute of this batch has been given to the device
+// The same by groups; not mixed with the three above in one feed. A batch lies at the same device address in
+// each full group of a slot. feed_next_group: the copy is queued. On an asynchronous device compute given
+// from now on waits there for the copy and ret_exposed_ns is 0; elsewhere the host waits. feed_group_given:
+// all compute of the group has been given to the device; the slot is copied into again when the device has
+// passed this point, without the host. Pinned memory is refilled only when its copy has ended.
+typedef struct FeedGroup {
+    int64_t count;
+    int slot;
+    bool full;   // spec.group whole batches
+    FeedBatch batch[FEED_GROUP];
+} FeedGroup;
+int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int64_t *ret_exposed_ns,
+                    Error *error);
+void feed_group_given(Feed *feed, const FeedGroup *group);
 // Evidence `stages`, of the batches taken; limiting: the stage that takes longest per batch and thread, ""
 // when none. copy.busy_ns is only what the host waited for: the device's timeline knows the rest.
 Json *feed_stages(const Feed *feed, const char **ret_limiting);

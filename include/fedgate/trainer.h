@@ -95,6 +95,10 @@ typedef struct TrainShape {
 void trainer_shape(const Config *config, const Maps *maps,
                    TrainShape *ret_shape);   // what plan_memory needs (PlanShape)
 
+// Steps given to the device at once, so batches copied as one (FeedSpec.group): option train.launch_steps, or
+// as many as 4 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
+int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records);
+
 // Device bytes that do not follow from the shape: sums of a network, operands of the parity ladder, state of
 // the optimizer, a row of its pace table. What scoring a model takes, by account.
 typedef struct TrainFixed {

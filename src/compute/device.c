@@ -17,7 +17,16 @@ struct Device {
     Clock *clock;
     Ledger *ledger;
     DeviceInfo info;
+    void *workspace;
     _Atomic(Timeline *) timeline;
+};
+
+static const char workspaces[] = "workspaces";   // the account
+
+struct DeviceRecording {
+    void *handle;
+    char account[LEDGER_NAME_SIZE];
+    int64_t bytes;
 };
 
 struct DeviceEvent {
@@ -26,10 +35,9 @@ struct DeviceEvent {
 };
 
 static const SpanKind span_kinds[] = {
-    [FEDGATE_SPAN_KERNEL] = SPAN_KERNEL,
-    [FEDGATE_SPAN_COPY_IN] = SPAN_COPY_H2D,
-    [FEDGATE_SPAN_COPY_OUT] = SPAN_COPY_D2H,
-    [FEDGATE_SPAN_STEP] = SPAN_STEP_MARK,
+    [FEDGATE_SPAN_KERNEL] = SPAN_KERNEL,        [FEDGATE_SPAN_COPY_IN] = SPAN_COPY_H2D,
+    [FEDGATE_SPAN_COPY_OUT] = SPAN_COPY_D2H,    [FEDGATE_SPAN_STEP] = SPAN_STEP_MARK,
+    [FEDGATE_SPAN_COPY_WITHIN] = SPAN_COPY_D2D, [FEDGATE_SPAN_SET] = SPAN_MEMSET,
 };
 
 static int64_t host_now(void *context)
@@ -62,11 +70,27 @@ static bool describe(Device *device, const FedgateFacts *facts)
     info->types = facts->types;
     info->memory_bytes = facts->memory_bytes;
     info->context_bytes = facts->context_bytes;
+    info->workspace_bytes = facts->workspace_bytes;
+    info->asynchronous = facts->asynchronous;
+    info->masks = facts->masks;
+    info->records = device->backend->replay != NULL;
+    info->traces = device->backend->trace_begin != NULL;
     return text_copy(info->backend, sizeof info->backend, device->backend->name) &&
            text_copy(info->name, sizeof info->name, facts->name) &&
            text_copy(info->libraries, sizeof info->libraries, facts->libraries) &&
            text_copy(info->core, sizeof info->core, facts->core) &&
+           text_copy(info->timeline, sizeof info->timeline, facts->timeline) &&
            text_copy(info->instruction_set, sizeof info->instruction_set, facts->instruction_set);
+}
+
+static bool take_workspace(Device *device, Error *error)
+{
+    if (device->info.workspace_bytes <= 0 || !device->backend->workspace)
+        return true;
+    device->workspace = device_take(device, workspaces, device->info.workspace_bytes, error);
+    if (device->workspace)
+        device->backend->workspace(device->handle, device->workspace);
+    return device->workspace != NULL;
 }
 
 Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger,
@@ -82,6 +106,9 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
     *device = (Device){.backend = backend, .clock = clock, .ledger = ledger};
     device->host = (FedgateHost){
         .context = device, .modelled = clock_is_simulated(clock), .now_ns = host_now, .span = host_span};
+#ifdef FEDGATE_FAULTS
+    device->host.fault = fault_value;
+#endif
     char reason[FEDGATE_REASON_SIZE] = "";
     FedgateFacts facts = {0};
     device->handle = backend->open(0, threads, &device->host, &facts, reason);
@@ -91,7 +118,7 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
     else if (!describe(device, &facts))
         FAIL(error, ERROR_DEVICE, 0, "compute back end '%s' describes its device in too many words",
              backend->name);
-    else
+    else if (take_workspace(device, error))
         return device;
     device_close(device);
     return NULL;
@@ -107,6 +134,7 @@ void device_close(Device *device)
 {
     if (!device)
         return;
+    device_give(device, workspaces, device->workspace, device->info.workspace_bytes);
     if (device->handle)
         device->backend->close(device->handle);
     free(device);
@@ -237,6 +265,95 @@ bool device_synchronise(Device *device, Error *error)
            FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
 }
 
+void device_await(Device *device, DeviceEvent *event)
+{
+    device->backend->await(device->handle, event->handle);
+}
+
+void device_fetch(Device *device, void *to_pinned, const void *from, int64_t bytes, DeviceEvent *done)
+{
+    device->backend->fetch(device->handle, to_pinned, from, bytes, done->handle);
+}
+
+bool device_memory(Device *device, FedgateMemoryUse *ret_use)
+{
+    return device->backend->memory && device->backend->memory(device->handle, ret_use);
+}
+
+// -- recordings
+
+bool device_record_begin(Device *device, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    if (!device->backend->record_begin)
+        return FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' records nothing",
+                    device->info.backend);
+    return device->backend->record_begin(device->handle, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "could not begin a recording: %s", reason);
+}
+
+DeviceRecording *device_record_end(Device *device, const char *account, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    int64_t bytes = 0;
+    void *handle = device->backend->record_end(device->handle, &bytes, reason);
+    if (!handle) {
+        FAIL(error, ERROR_DEVICE, 0, "could not make a recording: %s", reason);
+        return NULL;
+    }
+    DeviceRecording *recording = calloc(1, sizeof *recording);
+    if (recording && text_copy(recording->account, sizeof recording->account, account) &&
+        ledger_charge(device->ledger, LEDGER_DEVICE, account, bytes, error)) {
+        recording->handle = handle;
+        recording->bytes = bytes;
+        return recording;
+    }
+    if (!recording)
+        FAIL(error, ERROR_MEMORY, 0, "could not take memory for a recording");
+    device->backend->record_free(device->handle, handle);
+    free(recording);
+    return NULL;
+}
+
+void device_replay(Device *device, DeviceRecording *recording, int64_t first_step)
+{
+    device->backend->replay(device->handle, recording->handle, first_step);
+}
+
+void device_record_free(Device *device, DeviceRecording *recording)
+{
+    if (!recording)
+        return;
+    device->backend->record_free(device->handle, recording->handle);
+    ledger_return(device->ledger, LEDGER_DEVICE, recording->account, recording->bytes);
+    free(recording);
+}
+
+// -- steps and traces
+
+bool device_trace_begin(Device *device, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    return !device->backend->trace_begin || device->backend->trace_begin(device->handle, reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "could not begin a trace: %s", reason);
+}
+
+bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
+{
+    char reason[FEDGATE_REASON_SIZE] = "";
+    FedgateTraceTrust seen = {0};
+    if (!device->backend->trace_end)
+        return true;
+    if (!device->backend->trace_end(device->handle, &seen, reason))
+        return FAIL(error, ERROR_DEVICE, 0, "could not end a trace: %s", reason);
+    trust->dropped += seen.dropped;
+    trust->zero_timestamps += seen.zero_timestamps;
+    trust->causality += seen.causality;
+    return !seen.reason[0] || trust->reason[0] ||
+           text_copy(trust->reason, sizeof trust->reason, seen.reason) ||
+           FAIL(error, ERROR_DEVICE, 0, "a trace says too much about its trust");
+}
+
 void device_mark_step(Device *device, int64_t step)
 {
     device->backend->mark_step(device->handle, step);
@@ -260,6 +377,11 @@ void device_zero(Device *device, void *to, int64_t bytes)
 void device_copy(Device *device, void *to, const void *from, int64_t bytes)
 {
     device->backend->copy(device->handle, to, from, bytes);
+}
+
+void device_gather(Device *device, const FedgateGather *op)
+{
+    device->backend->gather(device->handle, op);
 }
 
 void device_assemble(Device *device, const FedgateAssemble *op)
@@ -320,6 +442,11 @@ void device_settle_on_host(const FedgateSettle *op)
 void device_adam(Device *device, const FedgateAdam *op)
 {
     device->backend->adam(device->handle, op);
+}
+
+void device_count_nonfinite(Device *device, const float *x, int64_t count, int64_t *total)
+{
+    device->backend->count_nonfinite(device->handle, x, count, total);
 }
 
 static const struct {

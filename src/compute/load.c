@@ -85,9 +85,17 @@ static bool slots_complete(const FedgateBackend *b)
 {
     return b->name && b->build && b->probe && b->device_count && b->open && b->close && b->take && b->give &&
            b->event_new && b->event_free && b->event_record && b->event_done && b->event_wait && b->copy_in &&
-           b->copy_out && b->load && b->synchronise && b->mark_step && b->zero && b->copy && b->assemble &&
-           b->assemble_back && b->dense && b->dense_back && b->dropout && b->loss && b->score &&
-           b->square_sum && b->cast && b->settle && b->adam;
+           b->copy_out && b->load && b->synchronise && b->await && b->fetch && b->count_nonfinite &&
+           b->gather && b->mark_step && b->zero && b->copy && b->assemble && b->assemble_back && b->dense &&
+           b->dense_back && b->dropout && b->loss && b->score && b->square_sum && b->cast && b->settle &&
+           b->adam;
+}
+
+static bool groups_whole(const FedgateBackend *b)
+{
+    int recording =
+        (b->record_begin != NULL) + (b->record_end != NULL) + (b->replay != NULL) + (b->record_free != NULL);
+    return recording % 4 == 0 && (b->trace_begin != NULL) == (b->trace_end != NULL);
 }
 
 bool backend_check(const FedgateBackend *backend, Error *error)
@@ -101,6 +109,9 @@ bool backend_check(const FedgateBackend *backend, Error *error)
     if (!slots_complete(backend))
         return FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: a required slot is empty",
                     backend->name ? backend->name : "");
+    if (!groups_whole(backend))
+        return FAIL(error, ERROR_CONFIG, 0,
+                    "compute back end '%s' is refused: it records or traces only in part", backend->name);
     return true;
 }
 

@@ -4,7 +4,7 @@
 // marks what changes the trained bits (it enters the exact version), POLICY what a judge compares with.
 #include <fedgate/config.h>
 
-#define ID OPTION_IDENTITY
+#define ID  OPTION_IDENTITY
 #define POL OPTION_POLICY
 
 // One row an option, its sentence below when both do not fit one line.
@@ -113,6 +113,9 @@ const Option config_options[] = {
     {"train.scale_floor", OPTION_REAL, "1", 1, 65536, NULL, "", "least loss scale (fp16)", ID},
     {"train.scale_stop", OPTION_INTEGER, "20", 1, 1000000, NULL, "steps",
      "training stops after so many skipped steps in a row (fp16)", ID},
+    {"train.launch_steps", OPTION_INTEGER, "0", 0, 64, NULL, "steps",
+     "steps given to the device at once (results do not depend on it); 0: as many as 4 MiB of rows hold, at "
+     "most 32", 0},
     {"train.checkpoint_every", OPTION_INTEGER, "200", 1, 1000000000, NULL, "steps",
      "steps between checkpoints that resume bit for bit", 0},
     {"train.time_limit", OPTION_DURATION, "0", 0, 1e9, NULL, "seconds",
@@ -125,14 +128,20 @@ const Option config_options[] = {
     {"input.slots", OPTION_INTEGER, "3", 2, 64, NULL, "slots", "staging slots of the pinned ring", 0},
     {"input.augment_noise", OPTION_REAL, "0", 0, 10, NULL, "deviations",
      "normal noise added to numeric inputs of training rows, by row and epoch", ID},
+    {"input.rows", OPTION_CHOICE, "auto", 0, 0, "auto|text|memory", "",
+     "rows are decoded for each batch (text) or once, into memory; auto: once for packed data or on a GPU", 0},
+    {"input.resident", OPTION_BOOL, "false", 0, 0, NULL, "",
+     "all training rows lie on the device from the start; nothing is copied during training", 0},
     {"input.host_memory", OPTION_BYTES, "4GB", 1e6, 1e15, NULL, "bytes",
      "cap on host memory of the input pipeline", 0},
     {"input.open_files", OPTION_INTEGER, "256", 8, 1048576, NULL, "files", "cap on files open at once", 0},
 
     // -- device, memory budget
-    {"device.backend", OPTION_CHOICE, "cpu", 0, 0, "cpu", "", "compute back end", ID},
+    {"device.backend", OPTION_CHOICE, "cpu", 0, 0, "cpu|cuda", "", "compute back end", ID},
     {"device.memory", OPTION_BYTES, "24GB", 1e6, 1e15, NULL, "bytes",
      "memory of the device that may be planned with", POL},
+    {"device.timeout", OPTION_DURATION, "60s", 0.1, 86400, NULL, "seconds",
+     "a device that shows no progress for so long has failed", 0},
     {"device.threads", OPTION_INTEGER, "0", 0, 1024, NULL, "threads",
      "compute threads of the cpu back end (results do not depend on it); 0: by core count", 0},
     {"device.peak_flops", OPTION_REAL, "0", 0, 1e19, NULL, "FLOP/s",

@@ -179,6 +179,16 @@ typedef bool (*RowVisit)(void *context, const RowReader *reader, size_t at_in_sp
 WARN_UNUSED bool reader_visit(const Dataset *dataset, Split split, RowVisit visit, void *context,
                               Error *error);
 
+// -- rowstore.c: the rows of a split as the network takes them, decoded once: in memory, charged to account
+// "input.rows". For feeds that take every row each epoch. Immutable, any thread.
+typedef struct RowStore RowStore;
+WARN_UNUSED RowStore *rowstore_open(const Dataset *dataset, const Maps *maps, Split split, Error *error);
+void rowstore_free(RowStore *store);
+// Rows by their number in the split. numeric [count x numeric inputs], codes [count x categorical], target as
+// FeedBatch.target, row_id [count].
+void rowstore_gather(const RowStore *store, const uint32_t *numbers, size_t count, float *ret_numeric,
+                     int32_t *ret_codes, float *ret_target, uint64_t *ret_row_id);
+
 // -- maps.c
 typedef enum TransformKind { TRANSFORM_STANDARD, TRANSFORM_QUANTILE } TransformKind;
 typedef struct NumericMap {

@@ -208,9 +208,11 @@ void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
                                                               .x = network->value[i],
                                                               .rows = rows->count,
                                                               .width = op.out,
-                                                              .key = dropout->key + i,
+                                                              .key = dropout->key,
                                                               .row = (uint64_t)rows->first,
-                                                              .keep = dropout->keep});
+                                                              .keep = dropout->keep,
+                                                              .layer = i,
+                                                              .state = network->state});
     }
 }
 

@@ -73,7 +73,8 @@ void network_gradient_claimed(Network *network, const Recipe *recipe, const Rows
 {
     const TrainShape *shape = &network->shape;
     Dropout dropout = {.keep = 1 - (float)recipe->dropout,
-                       .key = random_bits(hash_mix2(seed, 0x64726f70u), (uint64_t)step)};
+                       .key = hash_mix2(seed, 0x64726f70u)};   // the device mixes in the step
+    (void)step;
     for (int64_t first = 0; first < batch->count; first += microbatch) {
         Rows rows = {.numeric = batch->numeric + first * shape->numeric,
                      .codes = batch->codes + first * shape->categorical,
@@ -131,15 +132,15 @@ FedgateSettle network_rule(const Network *network, const Recipe *recipe)
                            .floor = recipe->scale_floor,
                            .ceiling = scale_ceiling,
                            .growth_every = recipe->scale_growth,
-                           .hysteresis = recipe->scale_hysteresis};
+                           .hysteresis = recipe->scale_hysteresis,
+                           .gradient = network->gradients,
+                           .gradient_count = network->layout.floats};
 }
 
 static void settle(Network *network, const Recipe *recipe)
 {
     double scale = scale_now(network);   // settling may already raise that of the next step
     FedgateSettle rule = network_rule(network, recipe);
-    device_square_sum(network->device, network->gradients, network->layout.floats,
-                      &network->sums[SUM_SQUARES]);
     device_settle(network->device, &rule);
     plant_unscale(network, scale);
 }
@@ -149,24 +150,22 @@ void network_update(Network *network, const Recipe *recipe)
     const Layout *layout = &network->layout;
     const bool half = network->type != FEDGATE_FP32;
     settle(network, recipe);
-    FedgateAdam op = {.pass_type = network->type,
+    FedgateAdam op = {.weights = network->weights,
+                      .gradient = network->gradients,
+                      .first = network->moments,
+                      .second = network->moments + layout->floats,
+                      .pass = half ? network->pass : NULL,
+                      .pass_type = network->type,
+                      .count = layout->floats,
+                      .decayed = layout->decayed,   // the biases do not
+                      .decay = (float)recipe->decay,
                       .beta1 = (float)recipe->beta1,
                       .beta2 = (float)recipe->beta2,
                       .epsilon = (float)recipe->epsilon,
                       .pace = network->pace,
                       .pace_count = network->pace_count,
                       .state = network->state};
-    for (int part = 0; part < 2; part++) {   // what decays, then the biases
-        int64_t begin = part ? layout->decayed : 0;
-        op.weights = network->weights + begin;
-        op.gradient = network->gradients + begin;
-        op.first = network->moments + begin;
-        op.second = network->moments + layout->floats + begin;
-        op.pass = half ? (char *)network->pass + begin * fedgate_type_bytes(network->type) : NULL;
-        op.count = part ? layout->floats - layout->decayed : layout->decayed;
-        op.decay = part ? 0 : (float)recipe->decay;
-        device_adam(network->device, &op);
-    }
+    device_adam(network->device, &op);
     if (half && fault_set("train.no_master"))
         device_cast(network->device, &(FedgateCast){.to = network->weights,
                                                     .from = network->pass,

@@ -115,6 +115,7 @@ double run_zero_gradient(Bench *bench, FedgateType type, const Operation *op)
                         .beta2 = 0.999f,
                         .epsilon = 1e-8f,
                         .decay = 0.01f,
+                        .decayed = op->rows,
                         .pace_count = 1};
     FedgatePace *given_pace = bench_room(bench, FEDGATE_FP32, (int64_t)(sizeof pace / sizeof(float)));
     FedgateStepState *given_state = bench_room(bench, FEDGATE_FP32, (int64_t)(sizeof state / sizeof(float)));

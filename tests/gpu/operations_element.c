@@ -106,7 +106,8 @@ static void inputs(Gpu *gpu, FedgateType type)
 
 static void run_dropout(Device *device, void *const *at, const void *how)
 {
-    device_dropout(device, &(FedgateDropout){*(const FedgateType *)how, at[0], 300, 257, 77, 1000000, 0.8f});
+    device_dropout(device,
+                   &(FedgateDropout){*(const FedgateType *)how, at[0], 300, 257, 77, 1000000, 0.8f, 0, NULL});
 }
 
 static void run_cast(Device *device, void *const *at, const void *how)
@@ -162,10 +163,11 @@ static void run_steps(Device *device, void *const *at, const void *given)
              &error);
     for (int i = 0; i < STEPS; i++) {
         gpu_need(device_load(device, m->square, &squares[i], sizeof squares[i], &error), &error);
-        device_settle(device, &(FedgateSettle){m->state, m->square, 1, true, 2, 0.5, 512, 4096, 3, 2});
-        device_adam(device,
-                    &(FedgateAdam){at[0], at[2], at[3], at[1], how->type == FEDGATE_FP32 ? NULL : at[4],
-                                   how->type, COUNT, 0.9f, 0.999f, 1e-8f, 0.01f, m->pace, 3, m->state});
+        device_settle(device, &(FedgateSettle){m->state, m->square, 1, true, 2, 0.5, 512, 4096, 3, 2, NULL, 0,
+                                               NULL, 0});
+        device_adam(device, &(FedgateAdam){at[0], at[2], at[3], at[1],
+                                           how->type == FEDGATE_FP32 ? NULL : at[4], how->type, COUNT, COUNT,
+                                           0.9f, 0.999f, 1e-8f, 0.01f, m->pace, 3, m->state});
     }
 }
 

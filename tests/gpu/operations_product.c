@@ -91,7 +91,7 @@ static void forward(Gpu *gpu, FedgateType type, FedgateType y_type, bool relu, i
         Array x = array_noise(gpu, type, rows * in, 0, 1, 1),
               w = array_noise(gpu, type, in * out, offset, 2, 1),
               bias = array_noise(gpu, type, out, offset, 3, 1), y = array_new(gpu, y_type, rows * out, 0);
-        FedgateDense op = {type, y_type, x.at, w.at, bias.at, y.at, rows, in, out, relu};
+        FedgateDense op = {type, y_type, x.at, w.at, bias.at, y.at, rows, in, out, relu, NULL};
         ret->differ += gpu_twice(gpu, call_dense, &op, (Array *[]){&y}, 1);
         check(&(Check){.y = &y,
                        .a = x.plain,
@@ -145,8 +145,9 @@ static void backward(Gpu *gpu, FedgateType type, bool accumulate, bool relu, int
                               : array_new(gpu, FEDGATE_FP32, in * out, offset),
               db = accumulate ? array_noise(gpu, FEDGATE_FP32, out, offset, 9, 1)
                               : array_new(gpu, FEDGATE_FP32, out, offset);
-        FedgateDenseBack op = {type, x.at, w.at, dy.at,      dx.at, dw.at,           db.at,
-                               rows, in,   out,  accumulate, relu,  relu ? 1.25f : 1};
+        FedgateDenseBack op = {
+            type, x.at, w.at, dy.at, dx.at, dw.at, db.at, rows, in, out, accumulate, relu, relu ? 1.25f : 1,
+            NULL};
         ret->dw.differ += gpu_twice(gpu, call_back, &op, (Array *[]){&dw, &db, &dx}, 3);
         check_back(&op, &x, &w, &dy, &dw, &db, &dx, ret);
         array_free(gpu, &x), array_free(gpu, &w), array_free(gpu, &dy), array_free(gpu, &dx);

@@ -179,6 +179,7 @@ static Optimizer optimizer(FedgateType type)
                          .beta2 = .99f,
                          .epsilon = 1e-8f,
                          .decay = .1f,
+                         .decayed = COUNT,
                          .pace_count = 3,
                          .state = &state};
     return o;

@@ -46,6 +46,7 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
 {
     (void)index;
     cpu_facts(ret_facts);
+    snprintf(ret_facts->timeline, sizeof ret_facts->timeline, "cpu staging thread");
     ret_facts->threads = threads > 0 ? threads : ret_facts->cores;
     if (ret_facts->threads > CPU_THREADS_MAX)
         ret_facts->threads = CPU_THREADS_MAX;
@@ -141,6 +142,23 @@ static void mark_step(void *handle, int64_t step)
     device->host->span(device->host->context, &span);
 }
 
+// Compute is the caller's thread: it waits itself.
+static void await(void *device, void *event)
+{
+    (void)device;
+    while (!cpu_event_wait(event, INT64_C(1000000000)))
+        continue;
+}
+
+static void fetch(void *handle, void *to_pinned, const void *from, int64_t bytes, void *done)
+{
+    CpuDevice *device = handle;
+    int64_t begin = cpu_now(device);
+    memcpy(to_pinned, from, (size_t)bytes);
+    copy_span(device, FEDGATE_SPAN_COPY_OUT, begin, bytes, "fetch");
+    cpu_event_record(device, done);
+}
+
 static void zero(void *handle, void *to, int64_t bytes)
 {
     int64_t begin = cpu_now(handle);
@@ -175,9 +193,13 @@ const FedgateBackend fedgate_backend = {
     .copy_out = copy_out,
     .load = load,
     .synchronise = synchronise,
+    .await = await,
+    .fetch = fetch,
     .mark_step = mark_step,
+    .count_nonfinite = cpu_count_nonfinite,
     .zero = zero,
     .copy = copy,
+    .gather = cpu_gather,
     .assemble = cpu_assemble,
     .assemble_back = cpu_assemble_back,
     .dense = cpu_dense,

@@ -53,6 +53,8 @@ void cpu_facts(FedgateFacts *ret_facts);   // name, libraries, core, instruction
 bool cpu_supported(char *ret_reason);
 
 // operations of the table
+void cpu_count_nonfinite(void *device, const float *x, int64_t count, int64_t *total);
+void cpu_gather(void *device, const FedgateGather *op);
 void cpu_assemble(void *device, const FedgateAssemble *op);
 void cpu_assemble_back(void *device, const FedgateAssemble *op);
 void cpu_dense(void *device, const FedgateDense *op);

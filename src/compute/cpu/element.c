@@ -4,6 +4,7 @@
 // store.
 #include "kernel.h"
 
+#include <fedgate/random.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +13,35 @@
 #include "settle.h"
 
 enum { LANES = 16, RUN = 512, STRIP = 4096 };   // elements at a time, while in cache
+
+static int64_t nonfinite(const float *x, int64_t count)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < count; i++)
+        bad += !isfinite(x[i]);
+    return bad;
+}
+
+void cpu_count_nonfinite(void *handle, const float *x, int64_t count, int64_t *total)
+{
+    int64_t begin = cpu_now(handle);
+    *total += nonfinite(x, count);
+    cpu_span(handle, "count nonfinite", begin);
+}
+
+void cpu_gather(void *handle, const FedgateGather *op)
+{
+    int64_t begin = cpu_now(handle), numeric = op->numeric_count, codes = op->code_count;
+    for (int64_t i = 0; i < op->rows; i++) {
+        const int64_t from = op->index[i];
+        for (int64_t j = 0; j < numeric; j++)
+            op->numeric[i * numeric + j] = op->from_numeric[from * numeric + j];
+        for (int64_t j = 0; j < codes; j++)
+            op->codes[i * codes + j] = op->from_codes[from * codes + j];
+        op->target[i] = op->from_target[from];
+    }
+    cpu_span(handle, "gather", begin);
+}
 
 void cpu_assemble(void *handle, const FedgateAssemble *op)
 {
@@ -26,6 +56,8 @@ void cpu_assemble(void *handle, const FedgateAssemble *op)
                    (size_t)(e->width * bytes));
         }
     }
+    if (op->nonfinite)
+        *op->nonfinite += nonfinite(op->numeric, op->rows * op->numeric_count);
     cpu_span(handle, "assemble", begin);
 }
 
@@ -83,8 +115,9 @@ void cpu_dropout(void *handle, const FedgateDropout *op)
 {
     int64_t begin = cpu_now(handle);
     uint32_t limit = (uint32_t)(op->keep * 16777216.0f);
+    uint64_t key = op->state ? random_bits(op->key, (uint64_t)op->state->attempted) + op->layer : op->key;
     for (int64_t i = 0; i < op->rows; i++) {
-        uint64_t row = (op->row + (uint64_t)i) * 0x9e3779b97f4a7c15u + op->key;
+        uint64_t row = (op->row + (uint64_t)i) * 0x9e3779b97f4a7c15u + key;
         drop_row(op, i, mix((uint32_t)row) ^ (uint32_t)(row >> 32), limit);
     }
     cpu_span(handle, "dropout", begin);
@@ -112,11 +145,12 @@ void cpu_square_sum(void *handle, const float *x, int64_t count, double *ret_sum
 }
 
 KERNEL void adam_range(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
-                       int64_t count, const FedgateAdam *op, const FedgatePace *pace, float scale)
+                       int64_t count, float decay, const FedgateAdam *op, const FedgatePace *pace,
+                       float scale)
 {
     const float rate = pace->rate, beta1 = op->beta1, beta2 = op->beta2, rest1 = 1 - beta1, rest2 = 1 - beta2,
                 epsilon = op->epsilon;
-    const float correction1 = pace->correction1, correction2 = pace->correction2, shrink = rate * op->decay;
+    const float correction1 = pace->correction1, correction2 = pace->correction2, shrink = rate * decay;
     for (int64_t i = 0; i < count; i++) {
         float gradient = g[i] * scale;
         float first = beta1 * m[i] + rest1 * gradient, second = beta2 * v[i] + rest2 * (gradient * gradient);
@@ -131,10 +165,11 @@ void cpu_adam(void *handle, const FedgateAdam *op)
     int64_t begin = cpu_now(handle);
     int64_t last = op->pace_count - 1, row = op->state->pace < last ? op->state->pace : last;
     float scale = (float)op->state->factor;
-    for (int64_t i = 0; i < op->count && op->state->apply; i += STRIP) {
-        int64_t count = op->count - i < STRIP ? op->count - i : STRIP;
-        adam_range(op->weights + i, op->gradient + i, op->first + i, op->second + i, count, op,
-                   &op->pace[row], scale);
+    for (int64_t i = 0, count; i < op->count && op->state->apply; i += count) {
+        int64_t end = i < op->decayed ? op->decayed : op->count;   // a strip decays or does not
+        count = end - i < STRIP ? end - i : STRIP;
+        adam_range(op->weights + i, op->gradient + i, op->first + i, op->second + i, count,
+                   i < op->decayed ? op->decay : 0, op, &op->pace[row], scale);
         if (op->pass && op->pass != op->weights)
             half_narrow(op->pass_type, op->weights + i, count,
                         (char *)op->pass + i * fedgate_type_bytes(op->pass_type));
@@ -145,6 +180,10 @@ void cpu_adam(void *handle, const FedgateAdam *op)
 void cpu_settle(void *handle, const FedgateSettle *op)
 {
     int64_t begin = cpu_now(handle);
+    if (op->gradient)
+        *op->square_sum = sum_squares(op->gradient, op->gradient_count);
+    if (op->ended_ns)
+        op->ended_ns[op->state->attempted % op->ended_count] = begin;
     settle_step(op);
     cpu_span(handle, "settle", begin);
 }

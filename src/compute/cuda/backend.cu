@@ -110,6 +110,7 @@ static bool describe(CudaDevice *device, const char *lt, FedgateFacts *facts)
     facts->threads = 1;
     facts->memory_bytes = (int64_t)total;
     facts->context_bytes = (int64_t)(total - left);
+    facts->asynchronous = true;
     facts->types = 1u << FEDGATE_FP32 | 1u << FEDGATE_BF16 | 1u << FEDGATE_FP16;
     return true;
 }
@@ -197,9 +198,13 @@ extern "C" const FedgateBackend fedgate_backend = {
     cuda_copy_out,
     cuda_load,
     cuda_synchronise,
+    cuda_await,
+    cuda_fetch,
     mark_step,
+    cuda_count_nonfinite,
     cuda_zero,
     cuda_copy,
+    cuda_gather,
     cuda_assemble,
     cuda_assemble_back,
     cuda_dense,
@@ -212,4 +217,12 @@ extern "C" const FedgateBackend fedgate_backend = {
     cuda_settle,
     cuda_adam,
     NULL,   // now_ns: the host's clock
+    NULL,   // workspace
+    NULL,   // memory
+    NULL,   // recordings
+    NULL,
+    NULL,
+    NULL,
+    NULL,   // traces
+    NULL,
 };

@@ -65,10 +65,14 @@ bool cuda_copy_in(void *device, const FedgateCopy *copy, char *ret_reason);
 bool cuda_copy_out(void *device, void *to_host, const void *from, int64_t bytes, char *ret_reason);
 bool cuda_load(void *device, void *to, const void *from_host, int64_t bytes, char *ret_reason);
 bool cuda_synchronise(void *device, char *ret_reason);
+void cuda_await(void *device, void *event);
+void cuda_fetch(void *device, void *to_pinned, const void *from, int64_t bytes, void *done);
 void cuda_zero(void *device, void *to, int64_t bytes);
 void cuda_copy(void *device, void *to, const void *from, int64_t bytes);
 
 // -- operations of the table
+void cuda_count_nonfinite(void *device, const float *x, int64_t count, int64_t *total);
+void cuda_gather(void *device, const FedgateGather *op);
 void cuda_assemble(void *device, const FedgateAssemble *op);
 void cuda_assemble_back(void *device, const FedgateAssemble *op);
 void cuda_dense(void *device, const FedgateDense *op);

@@ -30,6 +30,47 @@ __global__ void assemble_embedding(T *x, int64_t rows, int64_t width, const int3
     }
 }
 
+__global__ void nonfinite(const float *x, int64_t count, int64_t *total)
+{
+    unsigned long long bad = 0;
+    EACH(i, count)
+    bad += !isfinite(x[i]);
+    bad = (unsigned long long)block_sum((double)bad);
+    if (threadIdx.x == 0 && bad > 0)
+        atomicAdd((unsigned long long *)total, bad);   // of whole numbers: any order is the same
+}
+
+void cuda_count_nonfinite(void *handle, const float *x, int64_t count, int64_t *total)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    nonfinite<<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>(x, count, total);
+    cuda_launched(device, "count nonfinite");
+}
+
+__global__ void gather(FedgateGather op)
+{
+    const int64_t width = op.numeric_count + op.code_count + 1;
+    EACH(i, op.rows * width)
+    {
+        const int64_t row = row_of(i, width), j = i - row * width, from = op.index[row];
+        if (j < op.numeric_count)
+            op.numeric[row * op.numeric_count + j] = op.from_numeric[from * op.numeric_count + j];
+        else if (j < op.numeric_count + op.code_count)
+            op.codes[row * op.code_count + j - op.numeric_count] =
+                op.from_codes[from * op.code_count + j - op.numeric_count];
+        else
+            op.target[row] = op.from_target[from];
+    }
+}
+
+void cuda_gather(void *handle, const FedgateGather *op)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    const int64_t width = op->numeric_count + op->code_count + 1;
+    gather<<<cuda_grid(device, op->rows * width), CUDA_BLOCK, 0, device->compute>>>(*op);
+    cuda_launched(device, "gather");
+}
+
 void cuda_assemble(void *handle, const FedgateAssemble *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
@@ -46,6 +87,8 @@ void cuda_assemble(void *handle, const FedgateAssemble *op)
         }
     });
     cuda_launched(device, "assemble");
+    if (op->nonfinite)
+        cuda_count_nonfinite(device, op->numeric, op->rows * op->numeric_count, op->nonfinite);
 }
 
 // A block owns a code and walks all rows in their order, a tile of codes at a time: the order of the cpu back
@@ -99,10 +142,22 @@ static __device__ inline uint32_t mix(uint32_t h)
     return h ^ (h >> 16);
 }
 
-template <typename T>
-__global__ void drop(T *x, int64_t rows, int64_t width, uint64_t key, uint64_t first_row, uint32_t limit,
-                     float scale)
+// random_bits and hash_mix of the host: the finaliser of splitmix64
+static __device__ inline uint64_t mix_bits(uint64_t x)
 {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+template <typename T>
+__global__ void drop(T *x, int64_t rows, int64_t width, uint64_t key, uint64_t layer,
+                     const FedgateStepState *state, uint64_t first_row, uint32_t limit, float scale)
+{
+    if (state)
+        key =
+            mix_bits(mix_bits(key + 0x9e3779b97f4a7c15u) + (uint64_t)state->attempted * 0x9e3779b97f4a7c15u) +
+            layer;
     EACH(i, rows * width)
     {
         int64_t row = row_of(i, width);
@@ -118,7 +173,8 @@ void cuda_dropout(void *handle, const FedgateDropout *op)
     CudaDevice *device = (CudaDevice *)handle;
     uint32_t limit = (uint32_t)(op->keep * 16777216.0f);
     WITH_TYPE(op->type, (drop<<<cuda_grid(device, op->rows * op->width), CUDA_BLOCK, 0, device->compute>>>(
-                            (T *)op->x, op->rows, op->width, op->key, op->row, limit, 1 / op->keep)));
+                            (T *)op->x, op->rows, op->width, op->key, op->layer, op->state, op->row, limit,
+                            1 / op->keep)));
     cuda_launched(device, "dropout");
 }
 
@@ -144,14 +200,25 @@ void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_su
     cuda_launched(device, "square sum");
 }
 
+static __device__ int64_t device_clock()
+{
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return (int64_t)ns;
+}
+
 __global__ void decide(FedgateSettle op)
 {
+    if (op.ended_ns)
+        op.ended_ns[op.state->attempted % op.ended_count] = device_clock();
     settle_step(&op);
 }
 
 void cuda_settle(void *handle, const FedgateSettle *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
+    if (op->gradient)
+        cuda_square_sum(handle, op->gradient, op->gradient_count, op->square_sum);
     decide<<<1, 1, 0, device->compute>>>(*op);
     cuda_launched(device, "settle");
 }
@@ -168,13 +235,14 @@ static __device__ AdamStep adam_step(const FedgateAdam &op)
                     pace.correction2};
 }
 
-static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step, float given, float *first,
-                                    float *second, float w)
+static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step, int64_t i, float given,
+                                    float *first, float *second, float w)
 {
+    const float shrink = i < op.decayed ? step.shrink : 0;
     const float gradient = given * step.scale;
     *first = op.beta1 * *first + (1 - op.beta1) * gradient;
     *second = op.beta2 * *second + (1 - op.beta2) * (gradient * gradient);
-    return w - step.shrink * w -
+    return w - shrink * w -
            step.rate * (*first * step.correction1) / (sqrtf(*second * step.correction2) + op.epsilon);
 }
 
@@ -187,7 +255,7 @@ template <typename T> __global__ void adam(FedgateAdam op, int64_t begin)
     {
         const int64_t i = begin + k;
         float first = op.first[i], second = op.second[i];
-        float w = adam_weight(op, step, op.gradient[i], &first, &second, op.weights[i]);
+        float w = adam_weight(op, step, i, op.gradient[i], &first, &second, op.weights[i]);
         op.first[i] = first;
         op.second[i] = second;
         op.weights[i] = w;
@@ -229,7 +297,7 @@ template <typename T> __global__ void adam_fours(FedgateAdam op, int64_t fours)
                     w = load_four(op.weights + 4 * i);
         Four<T> pass;
         for (int k = 0; k < 4; k++) {
-            w.at[k] = adam_weight(op, step, gradient.at[k], &first.at[k], &second.at[k], w.at[k]);
+            w.at[k] = adam_weight(op, step, 4 * i + k, gradient.at[k], &first.at[k], &second.at[k], w.at[k]);
             store_element(&pass.at[k], w.at[k]);
         }
         store_four(op.first + 4 * i, first);

@@ -133,6 +133,25 @@ bool cuda_synchronise(void *handle, char *ret_reason)
     return !cuda_failed(device, ret_reason);
 }
 
+// A copy's event counts from the moment the copy was queued.
+void cuda_await(void *handle, void *event)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    if (recorded((CudaEvent *)event))
+        cuda_good(device, cudaStreamWaitEvent(device->compute, ((CudaEvent *)event)->event, 0), "await");
+    else
+        cuda_fail(device, "await", "the event was never recorded");
+}
+
+void cuda_fetch(void *handle, void *to_pinned, const void *from, int64_t bytes, void *done)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    cuda_good(device,
+              cudaMemcpyAsync(to_pinned, from, (size_t)bytes, cudaMemcpyDeviceToHost, device->compute),
+              "fetch");
+    record((CudaEvent *)done, device->compute);
+}
+
 void cuda_zero(void *handle, void *to, int64_t bytes)
 {
     CudaDevice *device = (CudaDevice *)handle;
