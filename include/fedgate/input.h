@@ -94,10 +94,26 @@ typedef struct FeedSpec {
     int workers, prefetch, slots;
     int group;   // full batches of an epoch that are copied as one, at most FEED_GROUP; 0: 1. What is left
                  // of them at the end of an epoch is a smaller group, the remainder batch one of its own
-    bool resident;   // all rows of the split lie on the device from the start; a batch is gathered there
+    bool resident;   // all rows of the split lie on the device from the start; a batch is gathered there,
+                     // nothing is copied while training. ERROR_CONFIG with augment_noise
+    const char *rows;   // option input.rows; NULL: "auto"
     int64_t stall_ns;   // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
 enum { FEED_GROUP = 64 };
+// What the feed takes, in bytes. With up(n) = n rounded up to 64: a batch is up(4 rows x numeric) + up(4 rows x
+// categorical) + up(4 rows), a group is spec.group of them and up(8 x spec.group) for the digests.
+typedef struct FeedMemory {
+    int64_t slots;   // device, account "input.slots": spec.slots groups
+    int64_t rows, order;   // device, accounts "input.resident" and "input.order": 0 unless resident
+    int64_t ring;   // pinned, account "input.ring": spec.slots + prefetch / group groups; 0 when resident
+} FeedMemory;
+// numeric, categorical: of the maps; rows: of the split. Needs of the spec only batch, group, slots, prefetch,
+// epochs and resident.
+FeedMemory feed_memory(const FeedSpec *spec, size_t numeric, size_t categorical, size_t rows);
+// A batch carries the digest of its row ids (sum of hash_mix) with it through the copy: a pinned slot that is
+// filled again before its copy has ended leaves the digest of other rows, or none, on the device. The digests
+// of a group lie side by side there, so device_fetch of 8 x count bytes from batch[0].device_digest brings
+// them all.
 typedef struct FeedBatch {
     int64_t epoch, index, step;   // index in the epoch; step counts from the FeedSpec's beginning
     int64_t rows;
@@ -105,7 +121,9 @@ typedef struct FeedBatch {
     const float *numeric;   // device memory [rows x numeric]
     const int32_t *codes;   // device memory [rows x categorical]
     const float *target;   // device memory [rows]: class index, or (raw - mean) / deviation
-    const uint64_t *row_id;   // host memory [rows], valid until feed_release
+    const uint64_t *row_id;   // host memory [rows], valid until feed_release or feed_group_given
+    uint64_t digest;   // as the rows were counted
+    const uint64_t *device_digest;   // device memory: as they were copied
     int slot;
     int64_t handed_ns;   // the copy was there and handing over began; 0 on a simulated clock
 } FeedBatch;
@@ -122,7 +140,8 @@ void feed_release(Feed *feed, const FeedBatch *batch);   // compute of this batc
 // each full group of a slot. feed_next_group: the copy is queued. On an asynchronous device compute given
 // from now on waits there for the copy and ret_exposed_ns is 0; elsewhere the host waits. feed_group_given:
 // all compute of the group has been given to the device; the slot is copied into again when the device has
-// passed this point, without the host. Pinned memory is refilled only when its copy has ended.
+// passed this point, without the host. Pinned memory is refilled only when its copy has ended. Groups begin at
+// multiples of spec.group in the epoch; one that a resumed feed begins inside of is smaller.
 typedef struct FeedGroup {
     int64_t count;
     int slot;

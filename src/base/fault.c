@@ -21,6 +21,7 @@ static const FaultRow fault_rows[] = {
     {"copy.serial", "A copy waits until the computation before it has ended."},
     {"copy.slow_ns", "Every copy lasts this many nanoseconds longer."},
     {"decode.slow_ns", "Every decoded batch lasts this many nanoseconds longer."},
+    {"feed.refill_early", "A pinned slot is filled again before its copy to the device has ended."},
     {"input.drop_column", "The column of this index is missing from the input."},
     // -- arithmetic of the cpu back end
     {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
