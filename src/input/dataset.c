@@ -40,6 +40,17 @@ bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const ch
                 (unsigned long long)source_line(file, dataset->rows[row].offset), text);
 }
 
+int64_t dataset_host_bytes(const Dataset *dataset)
+{
+    return dataset->memory_bytes + (int64_t)(dataset->row_capacity * sizeof *dataset->rows +
+                                             dataset->row_count * SPLIT_COUNT * sizeof(uint32_t));
+}
+
+bool dataset_rows_in_memory(const Dataset *dataset, bool device_asynchronous)
+{
+    return dataset->rows_choice == ROWS_MEMORY || (dataset->rows_choice == ROWS_AUTO && device_asynchronous);
+}
+
 static bool check_file_limit(size_t files, int64_t cap, Error *error)
 {
     struct rlimit limit;
@@ -115,6 +126,11 @@ Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error 
     dataset->bad_allowed = config_integer(config, "data.bad_rows");
     dataset->host_cap_bytes = config_integer(config, "input.host_memory");
     dataset->files_cap = config_integer(config, "input.open_files");
+    dataset->workers = (int)config_integer(config, "input.workers");
+    const char *rows = config_text(config, "input.rows");
+    dataset->rows_choice = text_equal(rows, "text")     ? ROWS_TEXT
+                           : text_equal(rows, "memory") ? ROWS_MEMORY
+                                                        : ROWS_AUTO;
     if (!copy_forbidden(dataset, config, error) || !open_files(dataset, config, error) ||
         !scan_files(dataset, config, error) || !split_rows(dataset, config, error)) {
         dataset_close(dataset);

@@ -125,6 +125,7 @@ typedef struct BadPlace {
     uint64_t line;
     char reason[160];
 } BadPlace;
+typedef enum RowsChoice { ROWS_AUTO, ROWS_TEXT, ROWS_MEMORY } RowsChoice;
 struct Dataset {
     Schema schema;
     SourceFile *files;
@@ -141,9 +142,15 @@ struct Dataset {
     size_t forbidden_count;
     int64_t host_cap_bytes, files_cap, memory_bytes;   // memory_bytes: of files kept in memory
     int64_t storage_bytes, storage_ns;   // read at opening
+    int workers;   // input.workers
+    RowsChoice rows_choice;
     Ledger *ledger;
     Clock *clock;
 };
+// What the dataset holds in memory by itself: files and index.
+int64_t dataset_host_bytes(const Dataset *dataset);
+// Option input.rows: whether a feed takes its rows from a RowStore (else it decodes each batch anew).
+bool dataset_rows_in_memory(const Dataset *dataset, bool device_asynchronous);
 const SourceFile *dataset_file_of(const Dataset *dataset, size_t row);
 // Raises ERROR_DATA "file 'x', line n: <text>" for a row.
 bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const char *format, ...)
@@ -184,8 +191,10 @@ WARN_UNUSED bool reader_visit(const Dataset *dataset, Split split, RowVisit visi
 typedef struct RowStore RowStore;
 WARN_UNUSED RowStore *rowstore_open(const Dataset *dataset, const Maps *maps, Split split, Error *error);
 void rowstore_free(RowStore *store);
+OWNED_RELEASE(RowStore, rowstore_free)
+int64_t rowstore_bytes(const RowStore *store);   // of "input.rows" that this store took
 // Rows by their number in the split. numeric [count x numeric inputs], codes [count x categorical], target as
-// FeedBatch.target, row_id [count].
+// FeedBatch.target, row_id [count]. What the dataset was opened with must stay until the store is freed.
 void rowstore_gather(const RowStore *store, const uint32_t *numbers, size_t count, float *ret_numeric,
                      int32_t *ret_codes, float *ret_target, uint64_t *ret_row_id);
 
