@@ -34,7 +34,12 @@ bool digest_equal(const Digest *a, const Digest *b);
 uint32_t hash_crc32c(uint32_t crc, const void *bytes, size_t length);   // Castagnoli; start with 0
 
 // splitmix64 finaliser: a bijection on 64 bits. hash_mix2(a, b) mixes an ordered pair.
-uint64_t hash_mix(uint64_t value);
+static inline uint64_t hash_mix(uint64_t value)
+{
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
 uint64_t hash_mix2(uint64_t a, uint64_t b);
 uint64_t hash_row(const void *bytes, size_t length);   // stable 64-bit content id of a record; fixed for ever
 

@@ -2,6 +2,7 @@
 #ifndef FEDGATE_RANDOM_H
 #define FEDGATE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 uint64_t random_bits(uint64_t key, uint64_t counter);
@@ -16,5 +17,7 @@ typedef struct Permutation {
 } Permutation;
 void permutation_init(Permutation *permutation, uint64_t count, uint64_t key);
 uint64_t permutation_at(const Permutation *permutation, uint64_t position);   // position < count
+// The same for `rows` positions from `first` on, several times faster; count at most 2^32.
+void permutation_range(const Permutation *permutation, uint64_t first, size_t rows, uint32_t *ret_index);
 
 #endif

@@ -187,13 +187,6 @@ uint32_t hash_crc32c(uint32_t crc, const void *bytes, size_t length)
     return ~crc;
 }
 
-uint64_t hash_mix(uint64_t value)
-{
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
-
 uint64_t hash_mix2(uint64_t a, uint64_t b)
 {
     return hash_mix(hash_mix(a + 0x9e3779b97f4a7c15u) + b);

@@ -3,6 +3,7 @@
 #include <fedgate/random.h>
 #include <math.h>
 
+enum { ROUNDS = 6 };   // of a pass of a permutation
 static const uint64_t golden = 0x9e3779b97f4a7c15u;
 
 uint64_t random_bits(uint64_t key, uint64_t counter)
@@ -32,7 +33,6 @@ void permutation_init(Permutation *permutation, uint64_t count, uint64_t key)
 // One pass is a bijection of 0..2^bits-1: each round changes one half by a function of the other half only.
 static uint64_t scramble(const Permutation *permutation, uint64_t value)
 {
-    enum { ROUNDS = 6 };
     unsigned low_bits = permutation->bits / 2, high_bits = permutation->bits - low_bits;
     uint64_t low_mask = (UINT64_C(1) << low_bits) - 1, high_mask = (UINT64_C(1) << high_bits) - 1;
     uint64_t low = value & low_mask, high = (value >> low_bits) & high_mask;
@@ -51,4 +51,52 @@ uint64_t permutation_at(const Permutation *permutation, uint64_t position)
         position = scramble(permutation, position);
     while (position >= permutation->count);
     return position;
+}
+
+// The same bits on each instruction set; sanitizers cannot run what chooses one before main.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "default"), optimize("O3")))
+#else
+#define CLONES
+#endif
+
+// One pass of many values: round by round, so that the long chain of one value hides behind the others.
+CLONES static void scramble_all(const Permutation *permutation, size_t count, uint64_t *values)
+{
+    const unsigned low_bits = permutation->bits / 2;
+    const uint64_t low_mask = (UINT64_C(1) << low_bits) - 1,
+                   high_mask = ((UINT64_C(1) << (permutation->bits - low_bits)) - 1) << low_bits;
+    for (uint64_t round = 0; round < ROUNDS; round += 2) {
+        const uint64_t to_high = permutation->key + round * golden, to_low = to_high + golden;
+        for (size_t i = 0; i < count; i++)
+            values[i] ^= hash_mix(to_high + (values[i] & low_mask)) << low_bits & high_mask;
+        for (size_t i = 0; i < count; i++)
+            values[i] ^= hash_mix(to_low + (values[i] >> low_bits)) & low_mask;
+    }
+}
+
+void permutation_range(const Permutation *permutation, uint64_t first, size_t rows, uint32_t *ret_index)
+{
+    enum { STRIP = 256 };
+    for (size_t begin = 0; begin < rows; begin += STRIP) {
+        uint64_t values[STRIP];
+        uint32_t place[STRIP];   // of a value that walks on
+        size_t walking = rows - begin < STRIP ? rows - begin : STRIP;
+        for (size_t i = 0; i < walking; i++) {
+            values[i] = first + begin + i;
+            place[i] = (uint32_t)i;
+        }
+        while (walking > 0) {
+            scramble_all(permutation, walking, values);
+            size_t left = 0;
+            for (size_t i = 0; i < walking; i++) {   // no branch: which values walk on cannot be foretold
+                const uint64_t value = values[i];
+                ret_index[begin + place[i]] = (uint32_t)value;
+                values[left] = value;
+                place[left] = place[i];
+                left += value >= permutation->count;
+            }
+            walking = left;
+        }
+    }
 }

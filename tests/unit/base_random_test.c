@@ -110,6 +110,22 @@ START_TEST(a_huge_permutation_stays_in_range)
 }
 END_TEST
 
+START_TEST(a_range_of_a_permutation_is_the_same_index_by_index)
+{
+    static const uint64_t counts[] = {1, 2, 3, 257, 1000, 4097, UINT64_C(1) << 32};
+    static uint32_t range[1000];
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+        for (uint64_t first = 0; first < 4 && first < counts[c]; first++) {
+            Permutation permutation;
+            permutation_init(&permutation, counts[c], first + c);
+            size_t rows = counts[c] - first < 1000 ? (size_t)(counts[c] - first) : 1000;
+            permutation_range(&permutation, first, rows, range);
+            for (size_t i = 0; i < rows; i++)
+                ck_assert_uint_eq(range[i], permutation_at(&permutation, first + i));
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *made = suite_create("base random");
@@ -121,6 +137,7 @@ static Suite *suite(void)
     tcase_add_test(random, permutations_of_other_keys_share_about_one_position);
     tcase_add_test(random, every_order_of_three_comes_up_about_equally_often);
     tcase_add_test(random, a_huge_permutation_stays_in_range);
+    tcase_add_test(random, a_range_of_a_permutation_is_the_same_index_by_index);
     suite_add_tcase(made, random);
     return made;
 }
