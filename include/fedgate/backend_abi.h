@@ -50,6 +50,7 @@ typedef struct FedgateHost {   // what the program offers; outlives the device
     int64_t (*now_ns)(void *context);
     void (*span)(void *context, const FedgateSpan *span);   // from any thread
     double (*fault)(const char *name, double fallback);   // planted faults; NULL in a release build
+    int64_t timeout_ns;   // how long the device may take for what was queued; may change
 } FedgateHost;
 
 typedef struct FedgateFacts {   // what an opened device says of itself

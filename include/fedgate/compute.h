@@ -49,6 +49,8 @@ WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threa
 // One block for everything that is taken later, charged when it is given out: nothing is taken from the
 // driver after this. Sizes from the plan, 0: taken singly. Before the first device_take.
 WARN_UNUSED bool device_set_arena(Device *device, int64_t device_bytes, int64_t pinned_bytes, Error *error);
+// How long a wait for the device may last before it counts as failed: 60 s unless this says otherwise.
+void device_set_timeout(Device *device, int64_t timeout_ns);
 void device_close(Device *device);   // waits for the streams; NULL allowed
 OWNED_RELEASE(Device, device_close)
 const DeviceInfo *device_info(const Device *device);

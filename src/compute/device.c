@@ -21,6 +21,7 @@ struct Device {
     _Atomic(Timeline *) timeline;
 };
 
+static const int64_t DEFAULT_TIMEOUT_NS = 60000000000;
 static const char workspaces[] = "workspaces";   // the account
 
 struct DeviceRecording {
@@ -104,8 +105,11 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
         return NULL;
     }
     *device = (Device){.backend = backend, .clock = clock, .ledger = ledger};
-    device->host = (FedgateHost){
-        .context = device, .modelled = clock_is_simulated(clock), .now_ns = host_now, .span = host_span};
+    device->host = (FedgateHost){.context = device,
+                                 .modelled = clock_is_simulated(clock),
+                                 .now_ns = host_now,
+                                 .span = host_span,
+                                 .timeout_ns = DEFAULT_TIMEOUT_NS};
 #ifdef FEDGATE_FAULTS
     device->host.fault = fault_value;
 #endif
@@ -138,6 +142,11 @@ void device_close(Device *device)
     if (device->handle)
         device->backend->close(device->handle);
     free(device);
+}
+
+void device_set_timeout(Device *device, int64_t timeout_ns)
+{
+    device->host.timeout_ns = timeout_ns;
 }
 
 const DeviceInfo *device_info(const Device *device)

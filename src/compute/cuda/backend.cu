@@ -80,7 +80,7 @@ static void close_device(void *handle)
     if (device->copy)
         cudaStreamSynchronize(device->copy);
     gemm_close(device->gemm);
-    cudaFree(device->scratch);
+    cudaFree(device->workspace);
     if (device->compute)
         cudaStreamDestroy(device->compute);
     if (device->copy)
@@ -111,6 +111,7 @@ static bool describe(CudaDevice *device, const char *lt, FedgateFacts *facts)
     facts->memory_bytes = (int64_t)total;
     facts->context_bytes = (int64_t)(total - left);
     facts->asynchronous = true;
+    facts->masks = true;
     facts->types = 1u << FEDGATE_FP32 | 1u << FEDGATE_BF16 | 1u << FEDGATE_FP16;
     return true;
 }
@@ -120,8 +121,11 @@ static bool prepare(CudaDevice *device, char *ret_lt, size_t lt_size, char *ret_
     if (cuda_good(device, cudaSetDevice(device->index), "choice of the device") &&
         cuda_good(device, cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking), "stream") &&
         cuda_good(device, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking), "stream") &&
-        cuda_good(device, cudaMalloc(&device->scratch, CUDA_SCRATCH), "scratch"))
+        cuda_good(device, cudaMalloc(&device->workspace, CUDA_WORKSPACE), "workspace") &&
+        cuda_good(device, cudaMemset(device->workspace, 0, CUDA_WORKSPACE), "workspace")) {
+        cuda_set_workspace(device, device->workspace);
         device->gemm = gemm_open(ret_lt, lt_size, ret_reason);
+    }
     return device->gemm != NULL;
 }
 
@@ -173,11 +177,6 @@ static void give(void *handle, FedgateMemory memory, void *address, int64_t byte
     cuda_good(device, memory == FEDGATE_MEMORY_DEVICE ? cudaFree(address) : cudaFreeHost(address), "free");
 }
 
-static void mark_step(void *handle, int64_t step)
-{
-    (void)handle, (void)step;   // the timeline of this back end comes with CUPTI
-}
-
 extern "C" const FedgateBackend fedgate_backend = {
     FEDGATE_BACKEND_ABI,
     sizeof(FedgateBackend),
@@ -200,7 +199,7 @@ extern "C" const FedgateBackend fedgate_backend = {
     cuda_synchronise,
     cuda_await,
     cuda_fetch,
-    mark_step,
+    cuda_mark_step,
     cuda_count_nonfinite,
     cuda_zero,
     cuda_copy,
@@ -219,10 +218,10 @@ extern "C" const FedgateBackend fedgate_backend = {
     NULL,   // now_ns: the host's clock
     NULL,   // workspace
     NULL,   // memory
-    NULL,   // recordings
-    NULL,
-    NULL,
-    NULL,
+    cuda_record_begin,
+    cuda_record_end,
+    cuda_replay,
+    cuda_record_free,
     NULL,   // traces
     NULL,
 };

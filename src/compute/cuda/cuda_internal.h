@@ -9,24 +9,46 @@
 
 #include <cuda_runtime.h>
 #include <fedgate/backend_abi.h>
+#include <pthread.h>
 
 enum {
     CUDA_WARP = 32,
     CUDA_BLOCK = 256,
     CUDA_PLANS = 256,
-    CUDA_SCRATCH = 8 * 1024 * 1024,   // bytes for the partial sums of a reduction
-    CUDA_PARTIALS = 1024   // blocks of a reduction to one number
+    CUDA_PARTIALS = 1024,   // blocks of a reduction to one number
+    CUDA_COUNTERS = 1024,   // of blocks that have ended, one a part of a reduction
+    // bytes of the parts of the workspace
+    CUDA_COUNTER_BYTES = CUDA_COUNTERS * 4,
+    CUDA_SCRATCH = 16 * 1024 * 1024,
+    CUDA_GEMM_WORKSPACE = 64 * 1024 * 1024,
+    CUDA_WORKSPACE = CUDA_GEMM_WORKSPACE + CUDA_SCRATCH + CUDA_COUNTER_BYTES
 };
 
 typedef struct CudaGemm CudaGemm;   // gemm.cu: cuBLASLt handle and the plans made so far
 typedef enum CudaHealth { CUDA_WELL, CUDA_FAILING, CUDA_FAILED } CudaHealth;
+
+typedef struct CudaMark {   // in a recording: a step begins after `nodes` of its operations
+    int64_t step, nodes;
+} CudaMark;
+typedef struct CudaGraph {
+    cudaGraphExec_t exec;
+    int64_t nodes, count, room;
+    CudaMark *marks;   // [count]
+} CudaGraph;
 
 typedef struct CudaDevice {
     const FedgateHost *host;
     int index, multiprocessors;
     cudaStream_t compute, copy;
     CudaGemm *gemm;
-    void *scratch;
+    void *workspace;   // CUDA_WORKSPACE bytes, zeroed before the first operation: for products, then
+    void *scratch;   // partial sums and sorted codes of one operation, then
+    unsigned *counters;   // 0 between operations
+    bool programmatic;   // kernels may be launched before those they wait for have ended
+    CudaGraph *recording;   // being made
+    pthread_mutex_t compute_lock;   // see cuda_lock_compute
+    bool copies_wait;   // planted: copies run on the compute stream or in turn with it
+    bool hangs;   // atomic: something queued did not end in time, and nothing that waits for it may be called
     int health;   // CudaHealth, atomic: copies fail in other threads than operations
     char failure[FEDGATE_REASON_SIZE];   // final once CUDA_FAILED
 } CudaDevice;
@@ -37,9 +59,41 @@ void cuda_fail(CudaDevice *device, const char *doing, const char *why);
 void cuda_launched(CudaDevice *device, const char *kernel);   // after launches: the error they left
 bool cuda_failed(const CudaDevice *device, char *ret_reason);   // writes the reason when it has
 
+// Cuts CUDA_WORKSPACE bytes of device memory into its parts.
+static inline void cuda_set_workspace(CudaDevice *device, void *memory)
+{
+    device->workspace = memory;
+    device->scratch = (char *)memory + CUDA_GEMM_WORKSPACE;
+    device->counters = (unsigned *)((char *)memory + CUDA_GEMM_WORKSPACE + CUDA_SCRATCH);
+}
+
+// A planted fault's number, 'fallback' when it is not planted.
+static inline double cuda_fault(const CudaDevice *device, const char *name, double fallback)
+{
+    return device->host->fault ? device->host->fault(name, fallback) : fallback;
+}
+
 // Blocks for count elements, grid-stride: enough to fill the device, no more. For kernels whose elements do
 // not depend on each other.
 unsigned cuda_grid(const CudaDevice *device, int64_t count);
+
+// Waits until the stream is empty, at most for the host's timeout; false when the device has failed by then.
+bool cuda_drain(CudaDevice *device, cudaStream_t stream, const char *doing);
+static inline bool cuda_hangs(const CudaDevice *device)
+{
+    return __atomic_load_n(&device->hangs, __ATOMIC_ACQUIRE);
+}
+// Planted faults let copies touch the compute stream, which must not happen while it is captured.
+static inline void cuda_lock_compute(CudaDevice *device)
+{
+    if (device->copies_wait)
+        pthread_mutex_lock(&device->compute_lock);
+}
+static inline void cuda_unlock_compute(CudaDevice *device)
+{
+    if (device->copies_wait)
+        pthread_mutex_unlock(&device->compute_lock);
+}
 
 // -- gemm.cu
 typedef struct Product {   // d[m x n] = alpha op(a) op(b) + beta d, column-major, then + bias, then max(0, d)
@@ -69,6 +123,13 @@ void cuda_await(void *device, void *event);
 void cuda_fetch(void *device, void *to_pinned, const void *from, int64_t bytes, void *done);
 void cuda_zero(void *device, void *to, int64_t bytes);
 void cuda_copy(void *device, void *to, const void *from, int64_t bytes);
+
+// -- graph.cu
+void cuda_mark_step(void *device, int64_t step);
+bool cuda_record_begin(void *device, char *ret_reason);
+void *cuda_record_end(void *device, int64_t *ret_bytes, char *ret_reason);
+void cuda_replay(void *device, void *recording, int64_t first_step);
+void cuda_record_free(void *device, void *recording);
 
 // -- operations of the table
 void cuda_count_nonfinite(void *device, const float *x, int64_t count, int64_t *total);

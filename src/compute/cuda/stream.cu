@@ -5,6 +5,7 @@
 #include "cuda_internal.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -64,18 +65,17 @@ bool cuda_event_done(void *handle)
            (result != cudaErrorNotReady && cuda_good(event->device, result, "event"));
 }
 
-// Looks without a pause at first: a batch that is nearly there is there sooner than a sleeper wakes. The time
-// of a simulated clock stands still while we wait, so there the pauses are counted.
-bool cuda_event_wait(void *handle, int64_t timeout_ns)
+// Asks until `done` says so. Without a pause at first: a batch that is nearly there is there sooner than a
+// sleeper wakes. The time of a simulated clock stands still while we wait, so there the pauses are counted.
+static bool wait_until(const CudaDevice *device, int64_t timeout_ns, bool (*done)(void *), void *asked)
 {
     enum { SPIN_NS = 200000, PAUSE_NS = 20000 };
-    const CudaDevice *device = ((CudaEvent *)handle)->device;
     const FedgateHost *host = device->host;
     const struct timespec pause = {0, PAUSE_NS};
     const int64_t begin = host->now_ns(host->context);
     int64_t paused = 0;
     for (;;) {
-        if (cuda_event_done(handle))
+        if (done(asked))
             return true;
         int64_t waited = host->modelled ? paused : host->now_ns(host->context) - begin;
         if (waited >= timeout_ns || __atomic_load_n(&device->health, __ATOMIC_ACQUIRE) != CUDA_WELL)
@@ -85,6 +85,39 @@ bool cuda_event_wait(void *handle, int64_t timeout_ns)
             paused += PAUSE_NS;
         }
     }
+}
+
+bool cuda_event_wait(void *handle, int64_t timeout_ns)
+{
+    return wait_until(((CudaEvent *)handle)->device, timeout_ns, cuda_event_done, handle);
+}
+
+typedef struct Draining {
+    cudaStream_t stream;
+    cudaError_t result;
+} Draining;
+
+static bool drained(void *asked)
+{
+    Draining *draining = (Draining *)asked;
+    draining->result = cudaStreamQuery(draining->stream);
+    return draining->result != cudaErrorNotReady;
+}
+
+bool cuda_drain(CudaDevice *device, cudaStream_t stream, const char *doing)
+{
+    char words[96];
+    Draining draining = {stream, cudaSuccess};
+    const int64_t timeout_ns = device->host->timeout_ns;
+    if (wait_until(device, timeout_ns, drained, &draining))
+        return cuda_good(device, draining.result, doing);
+    if (__atomic_load_n(&device->health, __ATOMIC_ACQUIRE) == CUDA_WELL) {
+        snprintf(words, sizeof words, "no progress for %.3g s: a kernel never ends or the card hangs",
+                 (double)timeout_ns / 1e9);
+        __atomic_store_n(&device->hangs, true, __ATOMIC_RELEASE);
+        cuda_fail(device, doing, words);
+    }
+    return false;
 }
 
 bool cuda_copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
@@ -108,8 +141,11 @@ bool cuda_copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
 static bool copy_and_wait(CudaDevice *device, void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
                           const char *doing, char *ret_reason)
 {
-    cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, kind, device->compute), doing);
-    cuda_good(device, cudaStreamSynchronize(device->compute), doing);
+    // Memory that is not pinned makes the call itself wait, without end, so it comes when nothing is left to
+    // wait for.
+    if (cuda_drain(device, device->compute, doing) &&
+        cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, kind, device->compute), doing))
+        cuda_drain(device, device->compute, doing);
     return !cuda_failed(device, ret_reason);
 }
 
@@ -128,8 +164,8 @@ bool cuda_load(void *handle, void *to, const void *from_host, int64_t bytes, cha
 bool cuda_synchronise(void *handle, char *ret_reason)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    cuda_good(device, cudaStreamSynchronize(device->copy), "copy stream");
-    cuda_good(device, cudaStreamSynchronize(device->compute), "compute stream");
+    if (cuda_drain(device, device->copy, "copy stream"))
+        cuda_drain(device, device->compute, "compute stream");
     return !cuda_failed(device, ret_reason);
 }
 
