@@ -16,21 +16,35 @@
 // resumed_from_step: integer, 0 when the run was not resumed
 //
 // timeline -> overlap
-//   source: text ("cpu staging thread", "cupti"...)
-//   resident: bool, the data stays on the device and no copy is expected in the steady state
+//   source: text ("cpu staging thread", "CUPTI activity"...)
+//   resident: bool, the data stays on the device and no copy is expected in the steady state: one is an error
 //   step_marks: bool, windows were cut at marks on the device; false: nothing can be judged
 //   sampled_windows [o]: [ { begin_ns length_ns starved_ns } ], each recorded stretch; without it, or as a
-//     plain count, each step is its own window. Judged only when nothing was copied.
+//     plain count, steps of consecutive index are one window, of at most 100 steps. A step number that is
+//     missing so ends a window. Judged only when nothing was copied.
+//   device_steps [o]: { steps breaks total_ns median_ns slow_steps slow_ns longest_ns longest_step }, integers:
+//     every step of the run by the device's own clock, inside and outside of windows. steps: lengths from the
+//     end of one step to that of the next; breaks: lengths left out because validation, a checkpoint or the
+//     end of a window lies between, so that steps + breaks are the steps done since the run was resumed, less
+//     one; median_ns, total_ns, longest_ns (of step longest_step): of those steps; slow_steps and slow_ns:
+//     those outside of windows that are longer than 3 x median_ns. Needed unless source is "cpu staging
+//     thread", which records every step of a run
 //   steps: { index[] length_ns[] copy_ns[] hidden_ns[] kernel_ns[] busy_ns[] starved_ns[] h2d_bytes[]
 //     pageable_bytes[] wait_ns[] [o] }, the fields of StepOverlap (timeline.h)
 //   trust: { dropped zero_timestamps causality: integers, 0 when trusted; reasons[]: texts, empty when
-//     trusted }
+//     trusted: another profiler in the slot, an overflow... }
 //
 // loop.steps -> fed, closure: host clock, every step of the run or an even sample of them
 //   index[] wall_ns[] wait_ns[] exposed_copy_ns[] compute_ns[]
+//   steps[] [o]: an entry holds so many steps, given to the device at once, from index on; without it, one.
+//     Integers of at least 1; entries do not overlap, and hold no more steps than window.done_steps less
+//     resumed_from_step. The spans are of the whole entry
 //   rest: { name: [] }, every other measured span of the step by its name ("optimizer", "validation"); may be
 //     {}. A name beginning with "wait" counts as batch wait in `fed`; "other" and its like are an error.
 //   wait + exposed_copy + compute + rest = wall: each span measured on its own, none derived from the others
+// loop.nonfinite_inputs -> input: integer, numeric inputs of training batches that were no finite numbers, as
+//   counted on the device before the first multiplication; may be absent only when timeline.source is "cpu
+//   staging thread", where a NaN passes through every operation
 // stages -> fed: [ { name items bytes busy_ns blocked_in_ns blocked_out_ns depth_p50 depth_p95 depth_max
 //   threads } ]
 // resources [o]: memory, open files, threads, storage bytes/s of the input pipeline, with caps; shown only
@@ -39,7 +53,8 @@
 // plausible -> plausible
 //   device precision: texts, precision that of the run; cores: integer, needed of device_class "cpu"
 //   peak_flops: dense FLOP/s at this precision, 0 unknown; peak_source: text. Policy device.peak_flops > 0
-//     replaces it
+//     replaces it. Of another device_class than "cpu" it may not be above the row of `device` in the table of
+//     plan.h, and counts as unknown without a row
 //   bandwidth: bytes/s of the level holding the working set, 0 unknown, does not bind; bandwidth_source
 //     memory_level
 //   claims: [ { name flop bytes time_ns kernel_union_ns count } ], totals over `count` executions; time_ns is
@@ -103,11 +118,14 @@
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
-//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest }: whole epochs trained, rows
+//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest device_digest[o] }: whole epochs
+//     trained, rows
 //     (those of input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not
 //     matter) of the last whole epoch, or the first that differed, as the steps took them, also over
 //     restarts, and of the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0,
-//     the rest absent, and fewer steps done than an epoch has
+//     the rest absent, and fewer steps done than an epoch has. device_digest: the same sum over the digests
+//     that came to the device inside the copies of the batches, so that a slot refilled early shows; needed
+//     when timeline.source is not "cpu staging thread" and the data is not resident
 //
 // window -> window
 //   started deadline: RFC 3339; ended [o]: likewise; planned_steps done_steps: integers
