@@ -22,8 +22,8 @@
 //   sampled_windows [o]: [ { begin_ns length_ns starved_ns } ], each recorded stretch; without it, or as a
 //     plain count, steps of consecutive index are one window, of at most 100 steps. A step number that is
 //     missing so ends a window. Judged only when nothing was copied.
-//   device_steps [o]: { steps breaks total_ns median_ns slow_steps slow_ns longest_ns longest_step }, integers:
-//     every step of the run by the device's own clock, inside and outside of windows. steps: lengths from the
+//   device_steps [o]: { steps breaks total_ns median_ns slow_steps slow_ns longest_ns longest_step },
+//     integers: every step of the run by the device's own clock, inside and outside of windows. steps: lengths from the
 //     end of one step to that of the next; breaks: lengths left out because validation, a checkpoint or the
 //     end of a window lies between, so that steps + breaks are the steps done since the run was resumed, less
 //     one; median_ns, total_ns, longest_ns (of step longest_step): of those steps; slow_steps and slow_ns:
@@ -118,8 +118,8 @@
 //   replays: [ { from_step steps tensors [ { name first again } ] } ], at least two different from_step
 //     (start and a middle checkpoint); first, again: digests as texts; all tensors of the model
 //   whole_run [o]: { tensors [] }, a whole second run
-//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest device_digest[o] }: whole epochs
-//     trained, rows
+//   order: { epochs steps_per_epoch rows expected_rows digest expected_digest; device_digest[o] }: whole
+//     epochs trained, rows
 //     (those of input.rows.train) and digest (text, sum over rows of a hash of the row id, order does not
 //     matter) of the last whole epoch, or the first that differed, as the steps took them, also over
 //     restarts, and of the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0,
