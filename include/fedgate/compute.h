@@ -12,6 +12,7 @@
 
 #include <fedgate/backend_abi.h>
 #include <fedgate/clock.h>
+#include <fedgate/file.h>
 #include <fedgate/ledger.h>
 #include <fedgate/timeline.h>
 
@@ -54,6 +55,16 @@ void device_set_timeout(Device *device, int64_t timeout_ns);
 void device_close(Device *device);   // waits for the streams; NULL allowed
 OWNED_RELEASE(Device, device_close)
 const DeviceInfo *device_info(const Device *device);
+
+// Written where a hang must be seen from outside: in memory that is shared with another process, zeroed.
+typedef struct DeviceWatch {
+    _Atomic int64_t calls;   // odd: inside a call of the back end
+    _Atomic int64_t step;   // last one marked, first one of a replay
+} DeviceWatch;
+// From now on calls of this thread are counted; those of others are not.
+void device_watch(Device *device, DeviceWatch *watch);
+// File of the module that serves this back end: "" when it is part of the program or absent.
+void device_module(const char *backend, char ret_path[static FILE_PATH_SIZE]);
 
 // -- memory, charged to the named account; zeroed. device: LEDGER_DEVICE; pinned: LEDGER_PINNED,
 // host-visible.

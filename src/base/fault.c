@@ -23,6 +23,8 @@ static const FaultRow fault_rows[] = {
     {"decode.slow_ns", "Every decoded batch lasts this many nanoseconds longer."},
     {"feed.refill_early", "A pinned slot is filled again before its copy to the device has ended."},
     {"input.drop_column", "The column of this index is missing from the input."},
+    {"device.hang_step", "The device call that begins this step does not come back before a signal."},
+    {"device.hang_deaf", "A hanging device call does not come back on a signal either."},
     // -- arithmetic of the cpu back end
     {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
     {"compute.bf16_sums", "BF16 multiplications keep their running sums in BF16."},

@@ -3,9 +3,11 @@
 
 #include <fedgate/fault.h>
 #include <fedgate/text.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "load.h"
 #include "settle.h"
@@ -19,6 +21,8 @@ struct Device {
     DeviceInfo info;
     void *workspace;
     _Atomic(Timeline *) timeline;
+    DeviceWatch *watch;
+    pthread_t watched;   // whose calls it counts
 };
 
 static const int64_t DEFAULT_TIMEOUT_NS = 60000000000;
@@ -31,9 +35,28 @@ struct DeviceRecording {
 };
 
 struct DeviceEvent {
-    const FedgateBackend *backend;
+    Device *device;
     void *handle;
 };
+
+// Around each call of the back end that may not come back. The count has one writer, so it needs no locked
+// addition.
+static void count_call(const Device *device)
+{
+    if (device->watch && pthread_equal(pthread_self(), device->watched))
+        atomic_store_explicit(&device->watch->calls,
+                              atomic_load_explicit(&device->watch->calls, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+}
+
+#define CALL(device, call)        (count_call(device), (device)->backend->call, count_call(device))
+#define ASK(device, answer, call) (count_call(device), (answer) = (device)->backend->call, count_call(device))
+
+void device_watch(Device *device, DeviceWatch *watch)
+{
+    device->watched = pthread_self();
+    device->watch = watch;
+}
 
 static const SpanKind span_kinds[] = {
     [FEDGATE_SPAN_KERNEL] = SPAN_KERNEL,        [FEDGATE_SPAN_COPY_IN] = SPAN_COPY_H2D,
@@ -201,7 +224,7 @@ DeviceEvent *device_event_new(Device *device, Error *error)
 {
     DeviceEvent *event = calloc(1, sizeof *event);
     if (event) {
-        event->backend = device->backend;
+        event->device = device;
         event->handle = device->backend->event_new(device->handle);
         if (event->handle)
             return event;
@@ -215,25 +238,28 @@ void device_event_free(DeviceEvent *event)
 {
     if (!event)
         return;
-    event->backend->event_free(event->handle);
+    event->device->backend->event_free(event->handle);
     free(event);
 }
 
 void device_record_compute(Device *device, DeviceEvent *event)
 {
-    device->backend->event_record(device->handle, event->handle);
+    CALL(device, event_record(device->handle, event->handle));
 }
 
 bool device_event_done(const DeviceEvent *event)
 {
-    return event->backend->event_done(event->handle);
+    bool passed;
+    ASK(event->device, passed, event_done(event->handle));
+    return passed;
 }
 
 bool device_event_wait(DeviceEvent *event, int64_t timeout_ns, Error *error)
 {
-    return event->backend->event_wait(event->handle, timeout_ns) ||
-           FAIL(error, ERROR_DEVICE, 0, "device event has not passed within the limit of %lld ms",
-                (long long)(timeout_ns / 1000000));
+    bool passed;
+    ASK(event->device, passed, event_wait(event->handle, timeout_ns));
+    return passed || FAIL(error, ERROR_DEVICE, 0, "device event has not passed within the limit of %lld ms",
+                          (long long)(timeout_ns / 1000000));
 }
 
 bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, int64_t step, bool pageable,
@@ -247,41 +273,46 @@ bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, i
                         .pageable = pageable || fault_set("copy.pageable"),
                         .after = after ? after->handle : NULL,
                         .done = done ? done->handle : NULL};
-    return device->backend->copy_in(device->handle, &copy, reason) ||
+    bool good;
+    ASK(device, good, copy_in(device->handle, &copy, reason));
+    return good ||
            FAIL(error, ERROR_DEVICE, 0, "could not queue a copy of %lld bytes: %s", (long long)bytes, reason);
 }
 
 bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    return device->backend->copy_out(device->handle, to_host, from, bytes, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s", (long long)bytes,
-                reason);
+    bool good;
+    ASK(device, good, copy_out(device->handle, to_host, from, bytes, reason));
+    return good || FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s",
+                        (long long)bytes, reason);
 }
 
 bool device_load(Device *device, void *to, const void *from_host, int64_t bytes, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    return device->backend->load(device->handle, to, from_host, bytes, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not load %lld bytes into the device: %s", (long long)bytes,
-                reason);
+    bool good;
+    ASK(device, good, load(device->handle, to, from_host, bytes, reason));
+    return good || FAIL(error, ERROR_DEVICE, 0, "could not load %lld bytes into the device: %s",
+                        (long long)bytes, reason);
 }
 
 bool device_synchronise(Device *device, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    return device->backend->synchronise(device->handle, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
+    bool good;
+    ASK(device, good, synchronise(device->handle, reason));
+    return good || FAIL(error, ERROR_DEVICE, 0, "device failed: %s", reason);
 }
 
 void device_await(Device *device, DeviceEvent *event)
 {
-    device->backend->await(device->handle, event->handle);
+    CALL(device, await(device->handle, event->handle));
 }
 
 void device_fetch(Device *device, void *to_pinned, const void *from, int64_t bytes, DeviceEvent *done)
 {
-    device->backend->fetch(device->handle, to_pinned, from, bytes, done->handle);
+    CALL(device, fetch(device->handle, to_pinned, from, bytes, done->handle));
 }
 
 bool device_memory(Device *device, FedgateMemoryUse *ret_use)
@@ -291,21 +322,37 @@ bool device_memory(Device *device, FedgateMemoryUse *ret_use)
 
 // -- recordings
 
+// The planted call does not come back: until a signal comes, or never.
+static void begin_step(const Device *device, int64_t step)
+{
+    if (device->watch)
+        atomic_store_explicit(&device->watch->step, step, memory_order_relaxed);
+    if ((double)step != fault_value("device.hang_step", -1))
+        return;
+    count_call(device);
+    do
+        pause();
+    while (fault_set("device.hang_deaf"));
+    count_call(device);
+}
+
 bool device_record_begin(Device *device, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
     if (!device->backend->record_begin)
         return FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' records nothing",
                     device->info.backend);
-    return device->backend->record_begin(device->handle, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not begin a recording: %s", reason);
+    bool good;
+    ASK(device, good, record_begin(device->handle, reason));
+    return good || FAIL(error, ERROR_DEVICE, 0, "could not begin a recording: %s", reason);
 }
 
 DeviceRecording *device_record_end(Device *device, const char *account, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
     int64_t bytes = 0;
-    void *handle = device->backend->record_end(device->handle, &bytes, reason);
+    void *handle;
+    ASK(device, handle, record_end(device->handle, &bytes, reason));
     if (!handle) {
         FAIL(error, ERROR_DEVICE, 0, "could not make a recording: %s", reason);
         return NULL;
@@ -319,21 +366,22 @@ DeviceRecording *device_record_end(Device *device, const char *account, Error *e
     }
     if (!recording)
         FAIL(error, ERROR_MEMORY, 0, "could not take memory for a recording");
-    device->backend->record_free(device->handle, handle);
+    CALL(device, record_free(device->handle, handle));
     free(recording);
     return NULL;
 }
 
 void device_replay(Device *device, DeviceRecording *recording, int64_t first_step)
 {
-    device->backend->replay(device->handle, recording->handle, first_step);
+    begin_step(device, first_step);
+    CALL(device, replay(device->handle, recording->handle, first_step));
 }
 
 void device_record_free(Device *device, DeviceRecording *recording)
 {
     if (!recording)
         return;
-    device->backend->record_free(device->handle, recording->handle);
+    CALL(device, record_free(device->handle, recording->handle));
     ledger_return(device->ledger, LEDGER_DEVICE, recording->account, recording->bytes);
     free(recording);
 }
@@ -343,8 +391,10 @@ void device_record_free(Device *device, DeviceRecording *recording)
 bool device_trace_begin(Device *device, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
-    return !device->backend->trace_begin || device->backend->trace_begin(device->handle, reason) ||
-           FAIL(error, ERROR_DEVICE, 0, "could not begin a trace: %s", reason);
+    bool good = true;
+    if (device->backend->trace_begin)
+        ASK(device, good, trace_begin(device->handle, reason));
+    return good || FAIL(error, ERROR_DEVICE, 0, "could not begin a trace: %s", reason);
 }
 
 bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
@@ -353,7 +403,9 @@ bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
     FedgateTraceTrust seen = {0};
     if (!device->backend->trace_end)
         return true;
-    if (!device->backend->trace_end(device->handle, &seen, reason))
+    bool good;
+    ASK(device, good, trace_end(device->handle, &seen, reason));
+    if (!good)
         return FAIL(error, ERROR_DEVICE, 0, "could not end a trace: %s", reason);
     trust->dropped += seen.dropped;
     trust->zero_timestamps += seen.zero_timestamps;
@@ -365,7 +417,8 @@ bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
 
 void device_mark_step(Device *device, int64_t step)
 {
-    device->backend->mark_step(device->handle, step);
+    begin_step(device, step);
+    CALL(device, mark_step(device->handle, step));
 }
 
 void device_trace(Device *device, Timeline *timeline)
@@ -380,67 +433,67 @@ int64_t device_now_ns(Device *device)
 
 void device_zero(Device *device, void *to, int64_t bytes)
 {
-    device->backend->zero(device->handle, to, bytes);
+    CALL(device, zero(device->handle, to, bytes));
 }
 
 void device_copy(Device *device, void *to, const void *from, int64_t bytes)
 {
-    device->backend->copy(device->handle, to, from, bytes);
+    CALL(device, copy(device->handle, to, from, bytes));
 }
 
 void device_gather(Device *device, const FedgateGather *op)
 {
-    device->backend->gather(device->handle, op);
+    CALL(device, gather(device->handle, op));
 }
 
 void device_assemble(Device *device, const FedgateAssemble *op)
 {
-    device->backend->assemble(device->handle, op);
+    CALL(device, assemble(device->handle, op));
 }
 
 void device_assemble_back(Device *device, const FedgateAssemble *op)
 {
-    device->backend->assemble_back(device->handle, op);
+    CALL(device, assemble_back(device->handle, op));
 }
 
 void device_dense(Device *device, const FedgateDense *op)
 {
-    device->backend->dense(device->handle, op);
+    CALL(device, dense(device->handle, op));
 }
 
 void device_dense_back(Device *device, const FedgateDenseBack *op)
 {
-    device->backend->dense_back(device->handle, op);
+    CALL(device, dense_back(device->handle, op));
 }
 
 void device_dropout(Device *device, const FedgateDropout *op)
 {
-    device->backend->dropout(device->handle, op);
+    CALL(device, dropout(device->handle, op));
 }
 
 void device_loss(Device *device, const FedgateLoss *op)
 {
-    device->backend->loss(device->handle, op);
+    CALL(device, loss(device->handle, op));
 }
 
 void device_score(Device *device, const FedgateScore *op)
 {
-    device->backend->score(device->handle, op);
+    CALL(device, score(device->handle, op));
 }
 
 void device_square_sum(Device *device, const float *x, int64_t count, double *ret_sum)
 {
-    device->backend->square_sum(device->handle, x, count, ret_sum);
+    CALL(device, square_sum(device->handle, x, count, ret_sum));
 }
 
 void device_cast(Device *device, const FedgateCast *op)
 {
-    device->backend->cast(device->handle, op);
+    CALL(device, cast(device->handle, op));
 }
 
 void device_settle(Device *device, const FedgateSettle *op)
 {
-    device->backend->settle(device->handle, op);
+    CALL(device, settle(device->handle, op));
 }
 
 void device_settle_on_host(const FedgateSettle *op)
@@ -450,12 +503,12 @@ void device_settle_on_host(const FedgateSettle *op)
 
 void device_adam(Device *device, const FedgateAdam *op)
 {
-    device->backend->adam(device->handle, op);
+    CALL(device, adam(device->handle, op));
 }
 
 void device_count_nonfinite(Device *device, const float *x, int64_t count, int64_t *total)
 {
-    device->backend->count_nonfinite(device->handle, x, count, total);
+    CALL(device, count_nonfinite(device->handle, x, count, total));
 }
 
 static const struct {

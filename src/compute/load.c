@@ -60,16 +60,40 @@ static const FedgateBackend *load_module(const char *name, const char *path, Err
     return backend;
 }
 
-const FedgateBackend *backend_find(const char *name, Error *error)
+static const FedgateBackend *find_linked(const char *name)
 {
-    char path[PLACES][PATH_MAX];
     for (size_t i = 0; i < sizeof linked / sizeof linked[0]; i++)
         if (strcmp(linked[i]->name, name) == 0)
             return linked[i];
-    list_places(name, path);
-    for (int i = 0; i < PLACES; i++)
-        if (path[i][0] && access(path[i], F_OK) == 0)
-            return load_module(name, path[i], error);
+    return NULL;
+}
+
+// The first of the paths that is there; PLACES: none.
+static int find_module(const char *name, char ret_path[static PLACES][PATH_MAX])
+{
+    int i = 0;
+    list_places(name, ret_path);
+    while (i < PLACES && !(ret_path[i][0] && access(ret_path[i], F_OK) == 0))
+        i++;
+    return i;
+}
+
+void device_module(const char *backend, char ret_path[static FILE_PATH_SIZE])
+{
+    char path[PLACES][PATH_MAX];
+    int found = find_linked(backend) ? PLACES : find_module(backend, path);
+    if (found == PLACES || !text_copy(ret_path, FILE_PATH_SIZE, path[found]))
+        ret_path[0] = '\0';
+}
+
+const FedgateBackend *backend_find(const char *name, Error *error)
+{
+    char path[PLACES][PATH_MAX];
+    if (find_linked(name))
+        return find_linked(name);
+    int found = find_module(name, path);
+    if (found < PLACES)
+        return load_module(name, path[found], error);
     SCOPED_TEXT tried;
     text_init(&tried, 4 * PATH_MAX);
     for (int i = 0; i < PLACES; i++)
