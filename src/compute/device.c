@@ -35,7 +35,8 @@ struct DeviceRecording {
 };
 
 struct DeviceEvent {
-    Device *device;
+    const FedgateBackend *backend;
+    const Device *device;   // gone when the event is freed after it
     void *handle;
 };
 
@@ -224,6 +225,7 @@ DeviceEvent *device_event_new(Device *device, Error *error)
 {
     DeviceEvent *event = calloc(1, sizeof *event);
     if (event) {
+        event->backend = device->backend;
         event->device = device;
         event->handle = device->backend->event_new(device->handle);
         if (event->handle)
@@ -238,7 +240,7 @@ void device_event_free(DeviceEvent *event)
 {
     if (!event)
         return;
-    event->device->backend->event_free(event->handle);
+    event->backend->event_free(event->handle);
     free(event);
 }
 
