@@ -20,7 +20,8 @@ struct TensorFile {
     Tensor *tensors;
     size_t count;
     Json *metadata;   // NULL when absent
-    uint8_t *data;
+    uint8_t *data;   // NULL when only the header was read
+    uint64_t data_at;   // offset of the data in the file
 };
 
 static bool read_offsets(const Json *entry, uint64_t *ret_begin, uint64_t *ret_end, Error *error)
@@ -101,6 +102,9 @@ static bool read_header(TensorFile *file, const Json *header, uint64_t data_byte
 {
     if (!json_is_object(header))
         return FAIL(error, ERROR_DATA, 0, "header is not an object");
+    if (json_count(header) > TENSOR_COUNT_MAX)
+        return FAIL(error, ERROR_DATA, 0, "%zu tensors are over the limit of %d", json_count(header),
+                    TENSOR_COUNT_MAX);
     file->tensors = calloc(json_count(header) + 1, sizeof *file->tensors);
     if (!file->tensors)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu tensors", json_count(header));
@@ -124,62 +128,99 @@ static bool read_header(TensorFile *file, const Json *header, uint64_t data_byte
     return true;
 }
 
-static bool read_length(int fd, uint64_t file_bytes, uint64_t maximum_bytes, uint64_t *ret_length,
-                        Error *error)
+// The file as a reader sees it: its size, and a way to its bytes.
+typedef struct Bytes {
+    TensorReadAt read;
+    const void *context;
+    uint64_t size;
+} Bytes;
+
+static bool read_length(const Bytes *bytes, uint64_t maximum, uint64_t *ret_length, Error *error)
 {
-    uint8_t bytes[TENSOR_LENGTH_BYTES];
+    uint8_t prefix[TENSOR_LENGTH_BYTES];
     uint64_t length = 0;
-    if (file_bytes > maximum_bytes)
-        return FAIL(error, ERROR_DATA, 0, "%llu bytes are over the limit of %llu",
-                    (unsigned long long)file_bytes, (unsigned long long)maximum_bytes);
-    if (file_bytes < sizeof bytes)
+    if (bytes->size < sizeof prefix)
         return FAIL(error, ERROR_DATA, 0, "%llu bytes are too few for a header length",
-                    (unsigned long long)file_bytes);
-    if (!file_pread_all(fd, bytes, sizeof bytes, 0, error))
+                    (unsigned long long)bytes->size);
+    if (!bytes->read(bytes->context, prefix, sizeof prefix, 0, error))
         return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        length |= (uint64_t)bytes[i] << (8 * i);
-    if (length > TENSOR_HEADER_MAX)
-        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is over the limit of %d",
-                    (unsigned long long)length, TENSOR_HEADER_MAX);
-    if (length > file_bytes - sizeof bytes)
+    for (size_t i = 0; i < sizeof prefix; i++)
+        length |= (uint64_t)prefix[i] << (8 * i);
+    if (length > maximum)
+        return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is over the limit of %llu",
+                    (unsigned long long)length, (unsigned long long)maximum);
+    if (length > bytes->size - sizeof prefix)
         return FAIL(error, ERROR_DATA, 0, "header of %llu bytes is longer than the file",
                     (unsigned long long)length);
     *ret_length = length;
     return true;
 }
 
-static bool read_open_file(TensorFile *file, int fd, uint64_t maximum_bytes, Error *error)
+static bool index_bytes(TensorFile *file, const Bytes *bytes, uint64_t maximum, Error *error)
 {
-    struct stat status;
     uint64_t length = 0;
-    if (fstat(fd, &status) != 0)
-        return FAIL(error, ERROR_IO, errno, "could not look at it");
-    if (!S_ISREG(status.st_mode))
-        return FAIL(error, ERROR_DATA, 0, "not a regular file");
-    if (!read_length(fd, (uint64_t)status.st_size, maximum_bytes, &length, error))
+    if (!read_length(bytes, maximum, &length, error))
         return false;
     char *text = malloc((size_t)length + 1);
     if (!text)
         return FAIL(error, ERROR_MEMORY, 0, "could not take %llu bytes for the header",
                     (unsigned long long)length);
     OWNED(Json, json_free) *header = NULL;
-    if (file_pread_all(fd, text, (size_t)length, TENSOR_LENGTH_BYTES, error))
-        header = json_parse(text, (size_t)length, TENSOR_HEADER_MAX, error);
+    if (bytes->read(bytes->context, text, (size_t)length, TENSOR_LENGTH_BYTES, error))
+        header = json_parse(text, (size_t)length, (size_t)maximum, error);
     free(text);
-    uint64_t data_bytes = (uint64_t)status.st_size - TENSOR_LENGTH_BYTES - length;
-    if (!header || !read_header(file, header, data_bytes, error))
+    file->data_at = TENSOR_LENGTH_BYTES + length;
+    if (!header || !read_header(file, header, bytes->size - file->data_at, error))
         return error_prefix(error, "header");
+    uint64_t at = file->data_at;
+    for (size_t i = 0; i < file->count; at += file->tensors[i++].bytes)
+        file->tensors[i].offset = at;
+    return true;
+}
+
+static TensorFile *new_file(Error *error)
+{
+    TensorFile *file = calloc(1, sizeof *file);
+    if (!file)
+        FAIL(error, ERROR_MEMORY, 0, "could not take memory for a file object");
+    return file;
+}
+
+TensorFile *tensors_index(TensorReadAt read, const void *context, uint64_t file_bytes, Error *error)
+{
+    TensorFile *file = new_file(error);
+    if (file && index_bytes(file, &(Bytes){read, context, file_bytes}, TENSOR_HEADER_LARGEST, error))
+        return file;
+    tensors_free(file);
+    return NULL;
+}
+
+static bool read_by_descriptor(const void *context, void *to, size_t bytes, uint64_t offset, Error *error)
+{
+    return file_pread_all(*(const int *)context, to, bytes, offset, error);
+}
+
+static bool read_open_file(TensorFile *file, int fd, uint64_t maximum_bytes, Error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return FAIL(error, ERROR_IO, errno, "could not look at it");
+    if (!S_ISREG(status.st_mode))
+        return FAIL(error, ERROR_DATA, 0, "not a regular file");
+    const Bytes bytes = {read_by_descriptor, &fd, (uint64_t)status.st_size};
+    if (bytes.size > maximum_bytes)
+        return FAIL(error, ERROR_DATA, 0, "%llu bytes are over the limit of %llu",
+                    (unsigned long long)bytes.size, (unsigned long long)maximum_bytes);
+    if (!index_bytes(file, &bytes, TENSOR_HEADER_MAX, error))
+        return false;
+    uint64_t data_bytes = bytes.size - file->data_at;
     if (posix_memalign((void **)&file->data, 64, (size_t)data_bytes + 1) != 0) {
         file->data = NULL;
         return FAIL(error, ERROR_MEMORY, 0, "could not take %llu bytes", (unsigned long long)data_bytes);
     }
-    if (!file_pread_all(fd, file->data, (size_t)data_bytes, TENSOR_LENGTH_BYTES + length, error))
-        return false;
-    uint8_t *at = file->data;
-    for (size_t i = 0; i < file->count; at += file->tensors[i++].bytes)
-        file->tensors[i].data = at;
-    return true;
+    for (size_t i = 0; i < file->count; i++)
+        file->tensors[i].data = file->data + (file->tensors[i].offset - file->data_at);
+    return file_pread_all(fd, file->data, (size_t)data_bytes, file->data_at, error);
 }
 
 TensorFile *tensors_read(const char *path, uint64_t maximum_bytes, Error *error)
@@ -189,9 +230,8 @@ TensorFile *tensors_read(const char *path, uint64_t maximum_bytes, Error *error)
         FAIL(error, ERROR_IO, errno, "could not open tensor file '%s'", path);
         return NULL;
     }
-    TensorFile *file = calloc(1, sizeof *file);
-    bool good = file ? read_open_file(file, fd, maximum_bytes, error)
-                     : FAIL(error, ERROR_MEMORY, 0, "could not take memory for a file object");
+    TensorFile *file = new_file(error);
+    bool good = file && read_open_file(file, fd, maximum_bytes, error);
     close(fd);
     if (!good) {
         tensors_free(file);

@@ -4,7 +4,12 @@
 
 #include <fedgate/tensors.h>
 
-enum { TENSOR_HEADER_MAX = 1000 * 1000, TENSOR_LENGTH_BYTES = 8 };
+enum {
+    TENSOR_HEADER_MAX = 1000 * 1000,   // of weights and checkpoints
+    TENSOR_HEADER_LARGEST = 100 * 1000 * 1000,   // the safetensors library reads no longer one
+    TENSOR_COUNT_MAX = 10000,
+    TENSOR_LENGTH_BYTES = 8,
+};
 #define TENSOR_METADATA_KEY "__metadata__"
 
 bool tensor_type_find(const char *name, TensorType *ret_type);

@@ -60,7 +60,9 @@ static bool build_header(const Tensor *tensors, size_t count, const char *const 
     json_write(header, JSON_COMPACT, out);
     while (out->length % 8 != 0 && !out->failed)
         text_add_char(out, ' ');
-    return text_ok(out, error);
+    Error whole = ERROR_INIT;
+    return text_ok(out, &whole) ||
+           FAIL(error, ERROR_DATA, 0, "header is longer than the limit of %zu bytes", out->maximum);
 }
 
 static bool write_all(int fd, const Text *header, const Tensor *tensors, size_t count, Error *error)
@@ -85,6 +87,14 @@ static bool sync_parent(const char *path, Error *error)
                     slash ? path : "."))
         return FAIL(error, ERROR_USAGE, 0, "path is over the limit of %d bytes", FILE_PATH_SIZE - 1);
     return file_sync_directory(parent, error);
+}
+
+bool tensors_write_fd(int fd, const Tensor *tensors, size_t count, const char *const *metadata, Error *error)
+{
+    SCOPED_TEXT header;
+    text_init(&header, TENSOR_HEADER_LARGEST);
+    return check_tensors(tensors, count, error) && build_header(tensors, count, metadata, &header, error) &&
+           write_all(fd, &header, tensors, count, error);
 }
 
 bool tensors_write(const char *path, const Tensor *tensors, size_t count, const char *const *metadata,
