@@ -96,7 +96,6 @@ typedef struct FeedSpec {
                  // of them at the end of an epoch is a smaller group, the remainder batch one of its own
     bool resident;   // all rows of the split lie on the device from the start; a batch is gathered there,
                      // nothing is copied while training. ERROR_CONFIG with augment_noise
-    const char *rows;   // option input.rows; NULL: "auto"
     int64_t stall_ns;   // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
 enum { FEED_GROUP = 64 };

@@ -1,4 +1,5 @@
-// feed - the consumer's side of the loader: the next batch, when its copy may run, and what has been seen.
+// feed - the consumer's side of the loader: the next group or batch, when its copy may run, and what has been
+// seen. A batch by itself is a group of one.
 #include "feed_internal.h"
 
 #include <errno.h>
@@ -11,111 +12,73 @@ int64_t feed_now(const Feed *feed)
     return feed->simulated ? 0 : clock_monotonic_ns(feed->spec.clock);
 }
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + FEED_ALIGNMENT - 1) / FEED_ALIGNMENT * FEED_ALIGNMENT;
-}
-
-BatchLayout feed_layout(const Feed *feed, int64_t rows)
-{
-    BatchLayout layout;
-    layout.codes = aligned(rows * (int64_t)(feed->numeric * sizeof(float)));
-    layout.target = layout.codes + aligned(rows * (int64_t)(feed->categorical * sizeof(int32_t)));
-    layout.bytes = layout.target + aligned(rows * (int64_t)sizeof(float));
-    return layout;
-}
-
-void feed_locate(const Feed *feed, int64_t ticket, int64_t *ret_epoch, int64_t *ret_index, int64_t *ret_rows)
-{
-    int64_t number = feed->first + ticket, rows = (int64_t)feed->spec.dataset->split_count[feed->spec.split];
-    *ret_epoch = number / feed->batches_per_epoch;
-    *ret_index = number % feed->batches_per_epoch;
-    int64_t left = rows - *ret_index * feed->spec.batch;
-    *ret_rows = left < feed->spec.batch ? left : feed->spec.batch;
-}
-
-bool feed_queue_copies(Feed *feed, Error *error)
-{
-    while (feed->queued < feed->pinned && feed->queued <= feed->begun) {
-        int64_t ticket = feed->queued;
-        FeedSlot *slot = &feed->slot[ticket % feed->spec.slots];
-        DeviceEvent *after = ticket > 0 ? feed->slot[(ticket - 1) % feed->spec.slots].begin : NULL;
-        feed_depth(feed, STAGE_PIN, feed->pinned - feed->queued);
-        // What went into the device slot before was computed before batch ticket - 1 began, so `after` also
-        // says that the slot is free.
-        if (!device_copy_in(feed->spec.device, slot->device, slot->pinned,
-                            feed_layout(feed, slot->rows).bytes, ticket, false, after, slot->copied, error))
-            return error_prefix(error, "input stage 'copy'");
-        StageMeter *meter = &feed->meter[STAGE_COPY];
-        int64_t late_ns = ticket > 0 ? slot->meter.pinned_ns - feed->begun_ns : 0;
-        meter->blocked_in_ns += late_ns > 0 ? late_ns : 0;
-        meter->blocked_out_ns += late_ns < 0 ? -late_ns : 0;
-        feed->queued++;
-    }
-    return true;
-}
-
-// Locked. Marks the point of the compute stream after which batch `ticket` + 1 may be copied.
-static void mark_begun(Feed *feed, int64_t ticket)
-{
-    device_record_compute(feed->spec.device, feed->slot[ticket % feed->spec.slots].begin);
-    feed->begun = ticket + 1;
-    feed->begun_ns = feed_now(feed);
-}
-
 static bool fail_stalled(Feed *feed, int64_t ticket, Error *error)
 {
     const FeedWorker *stuck = NULL;
     for (int i = 0; i < feed->spec.workers && !stuck; i++)
         if (feed->worker[i].stage >= 0)
             stuck = &feed->worker[i];
+    int64_t step = feed_place(feed, ticket).step;
+    if (!stuck && feed->freed < feed->released)
+        return FAIL(error, ERROR_DEVICE, 0,
+                    "input stage 'copy' is stuck for more than %lld ms: the copy of batch %lld has not ended",
+                    (long long)(feed->stall_ns / 1000000), (long long)feed_place(feed, feed->freed).step);
     if (!stuck)
         return FAIL(error, ERROR_UNAVAILABLE, 0,
                     "input pipeline gave no batch %lld within %lld ms, and no loader thread is at work",
-                    (long long)ticket, (long long)(feed->stall_ns / 1000000));
+                    (long long)step, (long long)(feed->stall_ns / 1000000));
     const Dataset *dataset = feed->spec.dataset;
     uint32_t row = stuck->row;
     const SourceFile *file = dataset_file_of(dataset, row);
     return FAIL(error, ERROR_UNAVAILABLE, 0,
                 "input stage '%s' is stuck for more than %lld ms at batch %lld: data file '%s', line %llu",
-                stage_name((Stage)stuck->stage), (long long)(feed->stall_ns / 1000000), (long long)ticket,
+                stage_name((Stage)stuck->stage), (long long)(feed->stall_ns / 1000000), (long long)step,
                 file->path, (unsigned long long)source_line(file, dataset->rows[row].offset));
 }
 
-// Locked. Waits until the batch is pinned and its copy is queued.
-static bool await_batch(Feed *feed, int64_t ticket, Error *error)
+// Locked. Whoever asks for a group has given the compute of the one that its copy must wait for.
+static bool try_to_queue(Feed *feed, int64_t ticket, Error *error)
+{
+    if (feed->queued <= ticket && feed->marked + feed->lag <= ticket)
+        ring_mark(feed, ticket - feed->lag);
+    return ring_queue_copies(feed, error);
+}
+
+// Locked. Waits until the group is pinned and its copy is queued.
+static bool await_queued(Feed *feed, int64_t ticket, Error *error)
 {
     int64_t until_ns = clock_monotonic_ns(clock_real()) + feed->stall_ns;
     struct timespec until = {.tv_sec = until_ns / second_ns, .tv_nsec = until_ns % second_ns};
-    while (feed->pinned <= ticket && feed->failed > ticket)
-        if (pthread_cond_clockwait(&feed->ready, &feed->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
-            feed->pinned <= ticket)
+    for (bool late = false;;) {
+        if (!try_to_queue(feed, ticket, error))
+            return false;
+        if (feed->queued > ticket)
+            return true;
+        if (feed->failed <= ticket) {
+            *error = feed->error;
+            return false;
+        }
+        if (late)
             return fail_stalled(feed, ticket, error);
-    if (feed->failed <= ticket) {
-        *error = feed->error;
-        return false;
+        late = pthread_cond_clockwait(&feed->ready, &feed->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
     }
-    if (feed->queued > ticket)
-        return true;
-    if (feed->begun < ticket)
-        mark_begun(feed, ticket - 1);
-    return feed_queue_copies(feed, error);
 }
 
-static void account(Feed *feed, const FeedSlot *slot, int64_t exposed_ns, bool last_of_epoch)
+static void account(Feed *feed, const FeedEntry *entry, int64_t exposed_ns)
 {
+    const GroupPlace *place = &entry->place;
     for (int s = 0; s < STAGE_COUNT; s++) {
-        feed->meter[s].items++;
-        feed->meter[s].bytes += slot->meter.bytes[s];
-        feed->meter[s].busy_ns += slot->meter.busy_ns[s];
+        feed->meter[s].items += place->count;
+        feed->meter[s].bytes += entry->meter.bytes[s];
+        feed->meter[s].busy_ns += entry->meter.busy_ns[s];
     }
     feed->meter[STAGE_COPY].busy_ns += exposed_ns;
-    int64_t late_ns = slot->meter.ready_ns - slot->free_ns;
-    feed->meter[STAGE_PIN].blocked_in_ns += slot->free_ns > 0 && late_ns > 0 ? late_ns : 0;
-    feed->meter[STAGE_PIN].blocked_out_ns += slot->free_ns > 0 && late_ns < 0 ? -late_ns : 0;
-    feed->epoch_rows += slot->rows;
-    feed->epoch_digest += slot->digest;
-    if (last_of_epoch) {
+    feed->meter[STAGE_PIN].blocked_in_ns += entry->free_ns > 0 ? entry->ready_ns - entry->free_ns : 0;
+    for (int64_t i = 0; i < place->count; i++) {
+        feed->epoch_rows += feed_rows_of(feed, place, i);
+        feed->epoch_digest += entry->digest[i];
+    }
+    if (place->index + place->count == feed->batches) {
         feed->last_rows = feed->epoch_rows;
         feed->last_digest = feed->epoch_digest;
         feed->epoch_rows = 0;
@@ -123,68 +86,153 @@ static void account(Feed *feed, const FeedSlot *slot, int64_t exposed_ns, bool l
     }
 }
 
-int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *ret_exposed_ns, Error *error)
+typedef struct Taken {
+    int64_t ticket, wait_ns, exposed_ns, handed_ns;
+} Taken;
+
+// The copy, or gathering on the device. device_waits: compute given from now on waits there.
+static bool bring(Feed *feed, const FeedEntry *entry, int64_t ticket, bool device_waits, bool *ret_there,
+                  Error *error)
+{
+    const FeedSpec *spec = &feed->spec;
+    *ret_there = true;
+    if (spec->resident)
+        return resident_give(feed, &entry->place, feed->slot[ticket % spec->slots].device, error);
+    *ret_there = device_event_done(entry->copied);
+    if (device_waits)
+        device_await(spec->device, entry->copied);
+    else if (!*ret_there && !device_event_wait(entry->copied, feed->stall_ns, error))
+        return error_prefix(error, "input stage 'copy' of batch %lld", (long long)entry->place.step);
+    return true;
+}
+
+static int take(Feed *feed, bool grouped, Taken *ret, Error *error)
 {
     if (feed->taken == feed->total)
         return 0;
     int64_t ticket = feed->taken, begin_ns = feed_now(feed);
-    FeedSlot *slot = &feed->slot[ticket % feed->spec.slots];
+    FeedEntry *entry = &feed->entry[ticket % feed->depth_count];
     pthread_mutex_lock(&feed->lock);
-    bool good = await_batch(feed, ticket, error);
+    if (grouped && !feed->serial)
+        feed->lag = feed->spec.slots;
+    bool good = await_queued(feed, ticket, error), there = false;
     pthread_mutex_unlock(&feed->lock);
     int64_t prepared_ns = feed_now(feed);
-    bool copied = good && device_event_done(slot->copied);
-    if (good && !copied && !device_event_wait(slot->copied, feed->stall_ns, error))
-        good = error_prefix(error, "input stage 'copy' of batch %lld", (long long)ticket);
-    if (!good)
+    bool device_waits = grouped && feed->asynchronous;
+    if (!good || !bring(feed, entry, ticket, device_waits, &there, error))
         return -1;
     int64_t end_ns = feed_now(feed);   // also when it was there: looking takes a lock, which may take time
-    int64_t epoch, index, rows;
-    feed_locate(feed, ticket, &epoch, &index, &rows);
-    BatchLayout layout = feed_layout(feed, rows);
-    *ret_batch = (FeedBatch){
-        .epoch = epoch,
-        .index = index,
-        .step = ticket,
-        .rows = rows,
-        .last_of_epoch = index + 1 == feed->batches_per_epoch,
-        .numeric = (const float *)(const void *)slot->device,
-        .codes = (const int32_t *)(const void *)(slot->device + layout.codes),
-        .target = (const float *)(const void *)(slot->device + layout.target),
-        .row_id = slot->row_id,
-        .slot = (int)(ticket % feed->spec.slots),
-        .handed_ns = end_ns,
-    };
+    *ret = (Taken){.ticket = ticket,
+                   .wait_ns = prepared_ns - begin_ns,
+                   .exposed_ns = device_waits ? 0 : end_ns - prepared_ns,
+                   .handed_ns = end_ns};
     pthread_mutex_lock(&feed->lock);
-    feed_depth(feed, STAGE_COPY, copied ? 1 : 0);
+    feed_depth(feed, STAGE_COPY, there ? 1 : 0);
     feed->taken++;
-    account(feed, slot, end_ns - prepared_ns, ret_batch->last_of_epoch);
+    feed->slot[ticket % feed->spec.slots].ticket = ticket;
+    account(feed, entry, ret->exposed_ns);
     pthread_mutex_unlock(&feed->lock);
-    *ret_wait_ns = prepared_ns - begin_ns;
-    *ret_exposed_ns = end_ns - prepared_ns;
     return 1;
+}
+
+static FeedBatch batch_of(const Feed *feed, const Taken *taken, int64_t i)
+{
+    const FeedEntry *entry = &feed->entry[taken->ticket % feed->depth_count];
+    const GroupPlace *place = &entry->place;
+    const int64_t rows = feed_rows_of(feed, place, i), slot = taken->ticket % feed->spec.slots;
+    const BatchLayout layout = feed_layout(rows, feed->numeric, feed->categorical);
+    const char *device = feed->slot[slot].device, *begin = device + i * feed->layout.bytes;
+    const void *digests = feed->spec.resident ? (const void *)resident_digest(feed, place)
+                                              : (const void *)(device + feed_used_bytes(feed, place));
+    return (FeedBatch){
+        .epoch = place->epoch,
+        .index = place->index + i,
+        .step = place->step + i,
+        .rows = rows,
+        .last_of_epoch = place->index + i + 1 == feed->batches,
+        .numeric = (const float *)(const void *)begin,
+        .codes = (const int32_t *)(const void *)(begin + layout.codes),
+        .target = (const float *)(const void *)(begin + layout.target),
+        .row_id = entry->row_id + i * feed->spec.batch,
+        .digest = entry->digest[i],
+        .device_digest = (const uint64_t *)digests + i,
+        .slot = (int)slot,
+        .handed_ns = taken->handed_ns,
+    };
+}
+
+int feed_next(Feed *feed, FeedBatch *ret_batch, int64_t *ret_wait_ns, int64_t *ret_exposed_ns, Error *error)
+{
+    if (feed->spec.group > 1) {
+        FAIL(error, ERROR_INTERNAL, 0, "a feed of groups was asked for a batch");
+        return -1;
+    }
+    Taken taken;
+    int got = take(feed, false, &taken, error);
+    if (got <= 0)
+        return got;
+    *ret_batch = batch_of(feed, &taken, 0);
+    *ret_wait_ns = taken.wait_ns;
+    *ret_exposed_ns = taken.exposed_ns;
+    return 1;
+}
+
+int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int64_t *ret_exposed_ns,
+                    Error *error)
+{
+    Taken taken;
+    int got = take(feed, true, &taken, error);
+    if (got <= 0)
+        return got;
+    const GroupPlace *place = &feed->entry[taken.ticket % feed->depth_count].place;
+    ret_group->count = place->count;
+    ret_group->slot = (int)(taken.ticket % feed->spec.slots);
+    ret_group->full = place->full;
+    for (int64_t i = 0; i < place->count; i++)
+        ret_group->batch[i] = batch_of(feed, &taken, i);
+    *ret_wait_ns = taken.wait_ns;
+    *ret_exposed_ns = taken.exposed_ns;
+    return 1;
+}
+
+// Locked.
+static void mark(Feed *feed, int64_t ticket)
+{
+    if (feed->serial)   // planted: the next copy is given only when the next batch is asked for
+        return;
+    Error error = ERROR_INIT;
+    ring_mark(feed, ticket);
+    if (!ring_queue_copies(feed, &error))
+        feed_fail(feed, feed->queued, &error);
+}
+
+static void release(Feed *feed, int64_t ticket)
+{
+    feed->released = ticket + 1;
+    ring_free(feed);
+    if (feed->idle > 0)
+        pthread_cond_signal(&feed->work);
 }
 
 void feed_compute_begins(Feed *feed, const FeedBatch *batch)
 {
-    if (feed->serial)   // planted: the next copy is given only when the next batch is asked for
-        return;
     pthread_mutex_lock(&feed->lock);
-    mark_begun(feed, batch->step);
-    Error error = ERROR_INIT;
-    if (!feed_queue_copies(feed, &error) && feed->queued < feed->failed) {
-        feed->failed = feed->queued;
-        feed->error = error;
-    }
+    mark(feed, batch->step);
     pthread_mutex_unlock(&feed->lock);
 }
 
 void feed_release(Feed *feed, const FeedBatch *batch)
 {
     pthread_mutex_lock(&feed->lock);
-    feed->slot[batch->slot].free_ns = feed_now(feed);
-    feed->released = batch->step + 1;
-    pthread_cond_signal(&feed->work);
+    release(feed, batch->step);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void feed_group_given(Feed *feed, const FeedGroup *group)
+{
+    pthread_mutex_lock(&feed->lock);
+    mark(feed, feed->slot[group->slot].ticket);
+    release(feed, feed->slot[group->slot].ticket);
     pthread_mutex_unlock(&feed->lock);
 }
 

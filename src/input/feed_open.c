@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char ring_account[] = "input.ring", slot_account[] = "input.slots",
-                  batch_account[] = "input.batches";
 static const int64_t second_ns = INT64_C(1000000000), stall_default_ns = INT64_C(60000000000);
 static const int64_t close_ns = INT64_C(800000000);
 
@@ -18,65 +16,68 @@ static bool out_of_memory(Error *error)
 static bool check_spec(const FeedSpec *spec, Error *error)
 {
     if (spec->batch < 1 || spec->workers < 1 || spec->prefetch < 1 || spec->slots < 2 || spec->epoch < 0 ||
-        spec->position < 0)
+        spec->position < 0 || spec->group < 0 || spec->group > FEED_GROUP)
         return FAIL(error, ERROR_INTERNAL, 0,
-                    "input pipeline asked for batch %lld, %d workers, %d prefetched, %d slots, from epoch "
-                    "%lld batch %lld",
-                    (long long)spec->batch, spec->workers, spec->prefetch, spec->slots,
+                    "input pipeline asked for batch %lld, groups of %d, %d workers, %d prefetched, %d slots, "
+                    "from epoch %lld batch %lld",
+                    (long long)spec->batch, spec->group, spec->workers, spec->prefetch, spec->slots,
                     (long long)spec->epoch, (long long)spec->position);
-    return true;
+    if (!spec->resident || !(spec->augment_noise > 0))
+        return true;
+    FAIL(error, ERROR_CONFIG, 0,
+         "option 'input.resident' leaves the rows on the device as they are, but 'input.augment_noise' is %g",
+         spec->augment_noise);
+    return error_hint(error, "Set input.augment_noise to 0, or stream the rows with input.resident false.");
 }
 
-// Everything the pipeline will hold in host memory, against the declared cap, before any of it is taken.
+// Everything the pipeline will hold in host memory, against the declared cap, before any of it is taken; rows
+// in memory are counted once they are there.
 static bool check_host_memory(const Feed *feed, Error *error)
 {
     const FeedSpec *spec = &feed->spec;
-    int64_t row_bytes = (int64_t)((feed->numeric + feed->categorical) * sizeof(float) + sizeof(uint32_t) +
-                                  sizeof(double) + sizeof(size_t));
-    int64_t workers = spec->workers * spec->batch * (row_bytes + (int64_t)spec->dataset->longest_record);
-    int64_t batches =
-        (spec->prefetch + spec->slots) * (feed->block_bytes + spec->batch * (int64_t)sizeof(uint64_t));
-    int64_t index = (int64_t)(spec->dataset->row_capacity * sizeof(RowEntry) +
-                              spec->dataset->row_count * SPLIT_COUNT * sizeof(uint32_t));
-    index += spec->dataset->memory_bytes;
-    if (workers + batches + index <= spec->dataset->host_cap_bytes)
+    int64_t text = feed->store ? 0 : (int64_t)(sizeof(size_t) + spec->dataset->longest_record);
+    int64_t workers = spec->workers * spec->batch * (text + 2 * (int64_t)sizeof(uint32_t));
+    int64_t ids =
+        feed->depth_count * (spec->group > 1 ? spec->group : 1) * spec->batch * (int64_t)sizeof(uint64_t);
+    int64_t ring = feed->memory.ring + ids + feed->resident.scratch_bytes;
+    int64_t kept = dataset_host_bytes(spec->dataset) + (feed->store ? rowstore_bytes(feed->store) : 0);
+    if (workers + ring + kept <= spec->dataset->host_cap_bytes)
         return true;
     FAIL(error, ERROR_MEMORY, 0,
          "input pipeline needs %lld bytes of host memory, more than the %lld of option 'input.host_memory'",
-         (long long)(workers + batches + index), (long long)spec->dataset->host_cap_bytes);
-    return error_hint(error,
-                      "Files and index %lld, workers %lld, batches and ring %lld bytes: lower input.workers, "
-                      "input.prefetch or train.batch.",
-                      (long long)index, (long long)workers, (long long)batches);
+         (long long)(workers + ring + kept), (long long)spec->dataset->host_cap_bytes);
+    return error_hint(
+        error,
+        "Files, index and rows in memory %lld, workers %lld, batches and ring %lld bytes: lower "
+        "input.workers, input.prefetch or train.batch.",
+        (long long)kept, (long long)workers, (long long)ring);
 }
 
-static bool open_batches(Feed *feed, Error *error)
+static bool open_locks(Feed *feed, Error *error)
+{
+    feed->synchronised = pthread_mutex_init(&feed->lock, NULL) == 0 &&
+                         pthread_cond_init(&feed->work, NULL) == 0 &&
+                         pthread_cond_init(&feed->ready, NULL) == 0;
+    return feed->synchronised ||
+           FAIL(error, ERROR_UNAVAILABLE, 0, "could not make the locks of the input pipeline");
+}
+
+// Rows that lie on the device need the store only until they are there.
+static bool open_rows(Feed *feed, Error *error)
 {
     const FeedSpec *spec = &feed->spec;
-    size_t batch = (size_t)spec->batch;
-    feed->host = calloc((size_t)spec->prefetch, sizeof *feed->host);
-    feed->slot = calloc((size_t)spec->slots, sizeof *feed->slot);
-    if (!feed->host || !feed->slot)
-        return out_of_memory(error);
-    feed->host_bytes = feed->block_bytes + spec->batch * (int64_t)sizeof(uint64_t);
-    for (int i = 0; i < spec->prefetch; i++) {
-        feed->host[i].block = ledger_take(spec->ledger, LEDGER_HOST, batch_account, feed->host_bytes, error);
-        if (!feed->host[i].block)
+    if (!decoder_init(&feed->decoder, spec->dataset, spec->maps, error))
+        return false;
+    if (dataset_rows_in_memory(spec->dataset, feed->asynchronous)) {
+        feed->store = rowstore_open(spec->dataset, spec->maps, spec->split, error);
+        if (!feed->store)
             return false;
-        feed->host[i].row_id = (uint64_t *)(void *)(feed->host[i].block + feed->block_bytes);
     }
-    for (int i = 0; i < spec->slots; i++) {
-        FeedSlot *slot = &feed->slot[i];
-        slot->row_id = calloc(batch, sizeof *slot->row_id);
-        if (!slot->row_id)
-            return out_of_memory(error);
-        slot->pinned = device_take_pinned(spec->device, ring_account, feed->block_bytes, error);
-        slot->device =
-            slot->pinned ? device_take(spec->device, slot_account, feed->block_bytes, error) : NULL;
-        slot->begin = slot->device ? device_event_new(spec->device, error) : NULL;
-        slot->copied = slot->begin ? device_event_new(spec->device, error) : NULL;
-        if (!slot->copied)
-            return false;
+    if (!check_host_memory(feed, error) || !resident_open(feed, error))
+        return false;
+    if (spec->resident) {
+        rowstore_free(feed->store);
+        feed->store = NULL;
     }
     return true;
 }
@@ -84,27 +85,12 @@ static bool open_batches(Feed *feed, Error *error)
 static bool open_workers(Feed *feed, Error *error)
 {
     const FeedSpec *spec = &feed->spec;
-    size_t batch = (size_t)spec->batch;
     feed->worker = calloc((size_t)spec->workers, sizeof *feed->worker);
     if (!feed->worker)
         return out_of_memory(error);
-    if (pthread_mutex_init(&feed->lock, NULL) != 0 || pthread_cond_init(&feed->work, NULL) != 0 ||
-        pthread_cond_init(&feed->ready, NULL) != 0)
-        return FAIL(error, ERROR_UNAVAILABLE, 0, "could not make the locks of the input pipeline");
-    feed->synchronised = true;
-    for (int i = 0; i < spec->workers; i++) {
-        FeedWorker *worker = &feed->worker[i];
-        worker->feed = feed;
-        worker->stage = -1;
-        worker->rows = calloc(batch, sizeof *worker->rows);
-        worker->x = calloc(batch * feed->numeric + 1, sizeof *worker->x);
-        worker->codes = calloc(batch * feed->categorical + 1, sizeof *worker->codes);
-        worker->target = calloc(batch, sizeof *worker->target);
-        if (!worker->rows || !worker->x || !worker->codes || !worker->target)
-            return out_of_memory(error);
-        if (!reader_init(&worker->reader, spec->dataset, batch, error))
+    for (int i = 0; i < spec->workers; i++)
+        if (!rows_open(&feed->worker[i], feed, (size_t)spec->batch, error))
             return false;
-    }
     for (int i = 0; i < spec->workers; i++) {
         int failure = pthread_create(&feed->worker[i].thread, NULL, feed_worker_main, &feed->worker[i]);
         if (failure != 0)
@@ -119,14 +105,15 @@ static bool open_workers(Feed *feed, Error *error)
 // epoch still adds up.
 static void digest_skipped(Feed *feed)
 {
-    const Dataset *dataset = feed->spec.dataset;
-    const uint32_t *rows = dataset->split_rows[feed->spec.split];
-    int64_t epoch = feed->first / feed->batches_per_epoch;
-    Permutation permutation = feed_order(feed, epoch);
-    feed->epoch_rows = feed->first % feed->batches_per_epoch * feed->spec.batch;
-    for (uint64_t i = 0; i < (uint64_t)feed->epoch_rows; i++)
-        feed->epoch_digest +=
-            feed_row_digest(dataset->rows[rows[feed->spec.shuffle ? permutation_at(&permutation, i) : i]].id);
+    enum { PIECE = 4096 };
+    uint32_t numbers[PIECE];
+    int64_t epoch = feed->first_batch / feed->batches;
+    feed->epoch_rows = feed->first_batch % feed->batches * feed->spec.batch;
+    for (int64_t first = 0; first < feed->epoch_rows; first += PIECE) {
+        size_t count = feed->epoch_rows - first < PIECE ? (size_t)(feed->epoch_rows - first) : PIECE;
+        rows_order(feed, epoch, first, count, numbers);
+        feed->epoch_digest += rows_digest_of(feed, numbers, count);
+    }
 }
 
 Feed *feed_open(const FeedSpec *spec, Error *error)
@@ -140,22 +127,19 @@ Feed *feed_open(const FeedSpec *spec, Error *error)
     }
     feed->spec = *spec;
     feed->failed = INT64_MAX;
+    feed->lag = 1;
     feed->simulated = clock_is_simulated(spec->clock);
     feed->serial = fault_set("copy.serial");
+    feed->asynchronous = device_info(spec->device)->asynchronous;
     feed->stall_ns = spec->stall_ns > 0 ? spec->stall_ns : stall_default_ns;
     feed->numeric = maps_numeric(spec->maps);
     feed->categorical = maps_categorical(spec->maps);
     maps_target(spec->maps, &feed->target_mean, &feed->target_deviation);
-    int64_t rows = (int64_t)spec->dataset->split_count[spec->split];
-    feed->batches_per_epoch = (rows + spec->batch - 1) / spec->batch;
-    feed->first = spec->epoch * feed->batches_per_epoch + spec->position;
-    feed->total = spec->epochs * feed->batches_per_epoch - feed->first;
-    feed->total = feed->total > 0 ? feed->total : 0;
-    feed->block_bytes = feed_layout(feed, spec->batch).bytes;
+    feed_shape(feed);
     feed->opened_ns = feed_now(feed);
     digest_skipped(feed);
-    if (decoder_init(&feed->decoder, spec->dataset, spec->maps, error) && check_host_memory(feed, error) &&
-        open_batches(feed, error) && open_workers(feed, error))
+    if (open_locks(feed, error) && open_rows(feed, error) && ring_open(feed, error) &&
+        open_workers(feed, error))
         return feed;
     feed_close(feed);
     return NULL;
@@ -164,15 +148,14 @@ Feed *feed_open(const FeedSpec *spec, Error *error)
 // -- closing
 
 // False when a thread did not end in time: it may still touch the feed, which must then stay.
-static bool join_workers(Feed *feed)
+static bool join_workers(Feed *feed, int64_t until_ns)
 {
-    if (!feed->synchronised)
+    if (!feed->worker)
         return true;
     pthread_mutex_lock(&feed->lock);
     feed->stop = true;
     pthread_cond_broadcast(&feed->work);
     pthread_mutex_unlock(&feed->lock);
-    int64_t until_ns = clock_monotonic_ns(clock_real()) + close_ns;
     struct timespec until = {.tv_sec = until_ns / second_ns, .tv_nsec = until_ns % second_ns};
     bool all = true;
     for (int i = 0; i < feed->spec.workers; i++)
@@ -184,47 +167,38 @@ static bool join_workers(Feed *feed)
     return all;
 }
 
-static bool drain_copies(Feed *feed)
+static bool ends_in_time(DeviceEvent *event, int64_t until_ns)
 {
     Error ignored = ERROR_INIT;
-    for (int64_t ticket = feed->taken; ticket < feed->queued; ticket++)
-        if (!device_event_wait(feed->slot[ticket % feed->spec.slots].copied, close_ns / 8, &ignored))
-            return false;
-    return true;
+    int64_t left_ns = until_ns - clock_monotonic_ns(clock_real());
+    return device_event_done(event) || (left_ns > 0 && device_event_wait(event, left_ns, &ignored));
 }
 
-static void close_slots(Feed *feed)
+// Copies that were queued, and compute that was given and may still read the slots.
+static bool drain(Feed *feed, int64_t until_ns)
 {
-    for (int i = 0; feed->slot && i < feed->spec.slots; i++) {
-        FeedSlot *slot = &feed->slot[i];
-        device_event_free(slot->begin);
-        device_event_free(slot->copied);
-        device_give(feed->spec.device, slot_account, slot->device, feed->block_bytes);
-        device_give_pinned(feed->spec.device, ring_account, slot->pinned, feed->block_bytes);
-        free(slot->row_id);
-    }
-    for (int i = 0; feed->host && i < feed->spec.prefetch; i++)
-        ledger_give(feed->spec.ledger, LEDGER_HOST, batch_account, feed->host[i].block, feed->host_bytes);
-    free(feed->slot);
-    free(feed->host);
+    for (int64_t t = feed->freed; t < feed->queued && !feed->spec.resident; t++)
+        if (!ends_in_time(feed->entry[t % feed->depth_count].copied, until_ns))
+            return false;
+    if (feed->taken == 0)
+        return true;
+    device_record_compute(feed->spec.device, feed->slot[0].given);
+    return ends_in_time(feed->slot[0].given, until_ns);
 }
 
 void feed_close(Feed *feed)
 {
     if (!feed)
         return;
-    if ((feed->worker && !join_workers(feed)) || (feed->slot && !drain_copies(feed)))
+    int64_t until_ns = clock_monotonic_ns(clock_real()) + close_ns;
+    if (!join_workers(feed, until_ns) || !drain(feed, until_ns))
         return;   // a stuck thread or copy still uses this memory: kept, rather than pulled from under it
-    close_slots(feed);
-    for (int i = 0; feed->worker && i < feed->spec.workers; i++) {
-        FeedWorker *worker = &feed->worker[i];
-        reader_done(&worker->reader);
-        free(worker->rows);
-        free(worker->x);
-        free(worker->codes);
-        free(worker->target);
-    }
+    for (int i = 0; feed->worker && i < feed->spec.workers; i++)
+        rows_close(&feed->worker[i]);
     free(feed->worker);
+    ring_close(feed);
+    resident_close(feed);
+    rowstore_free(feed->store);
     decoder_done(&feed->decoder);
     if (feed->synchronised) {
         pthread_mutex_destroy(&feed->lock);

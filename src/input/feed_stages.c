@@ -2,8 +2,9 @@
 // to; and resources held.
 //
 // Counted per batch taken by the consumer, so the figures of one night do not depend on how far the workers
-// were ahead when it ended. copy.busy_ns is only the part the host waited for; the trainer knows the rest
-// from the device's timeline. On a simulated clock the times are modelled.
+// were ahead when it ended. Batches are made in pinned memory, so pinning takes no time. copy.busy_ns is only
+// the part the host waited for; the trainer knows the rest from the device's timeline. On a simulated clock
+// the times are modelled.
 #include "feed_internal.h"
 
 #include <fedgate/fault.h>
@@ -64,7 +65,7 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
     double slowest = -1;
     for (int s = 0; s < STAGE_COUNT; s++) {
         const StageMeter *meter = &feed->meter[s];
-        int threads = s < STAGE_PIN ? feed->spec.workers : 1;   // pinning and copying go one batch at a time
+        int threads = s <= STAGE_PIN ? feed->spec.workers : 1;   // copying goes one group at a time
         Json *row = json_make_object();
         json_put_text(row, "name", stages[s].name);
         json_put_integer(row, "items", meter->items);
@@ -76,6 +77,8 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
         json_put_integer(row, "depth_p95", depth_quantile(feed->depth[s], 0.95));
         json_put_integer(row, "depth_max", depth_quantile(feed->depth[s], 1));
         json_put_integer(row, "threads", threads);
+        if (s == STAGE_COPY && feed->spec.resident)   // the declared substitute: gathered on the device
+            json_put_bool(row, "resident", true);
         json_add(array, row);
         double each =
             meter->items > 0 ? (double)busy_ns(feed, (Stage)s) / (double)meter->items / threads : -1;
@@ -108,9 +111,10 @@ Json *feed_resources(const Feed *feed)
     json_put_integer(json, "threads", feed->spec.workers);
     json_put_integer(json, "processors", sysconf(_SC_NPROCESSORS_ONLN));
     // Files in memory were read once, at opening; the others are read batch by batch.
-    bool resident = dataset->memory_bytes > 0;
-    int64_t storage_bytes = resident ? dataset->storage_bytes : read->bytes,
-            storage_ns = resident ? dataset->storage_ns : busy_ns(feed, STAGE_READ);
+    bool read_whole = dataset->memory_bytes > 0;
+    int64_t storage_bytes = read_whole ? dataset->storage_bytes : read->bytes,
+            storage_ns = read_whole ? dataset->storage_ns : busy_ns(feed, STAGE_READ);
+    json_put_integer(json, "device_rows_bytes", feed->memory.rows + feed->memory.order);
     json_put_integer(json, "files_in_memory_bytes", dataset->memory_bytes);
     json_put_integer(json, "storage_bytes", storage_bytes);
     json_put_number(json, "storage_bytes_per_second",

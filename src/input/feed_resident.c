@@ -1,0 +1,143 @@
+// feed_resident - the declared substitute for streaming: all rows of the split and the order of the run lie
+// on the device, and a batch is gathered into its slot there. The same bits in the same order as streaming.
+//
+// Nothing is copied during training, but for the order of the next epoch when that of all epochs is too
+// large. Workers still make the ids and digests of each batch on the host.
+#include "feed_internal.h"
+
+#include <stdlib.h>
+
+static const char rows_account[] = "input.resident", order_account[] = "input.order",
+                  scratch_account[] = "input.batches";
+enum { PIECE_ROWS = 16384 };   // loaded at once
+
+static bool load_section(Feed *feed, int64_t offset, int64_t width, int64_t first, int64_t count,
+                         const void *from, Error *error)
+{
+    return width == 0 || device_load(feed->spec.device, feed->resident.rows + offset + first * width, from,
+                                     count * width, error);
+}
+
+static bool load_piece(Feed *feed, FeedWorker *worker, int64_t first, int64_t count, char *scratch,
+                       Error *error)
+{
+    const int64_t numeric = (int64_t)(feed->numeric * sizeof(float)),
+                  codes = (int64_t)(feed->categorical * sizeof(int32_t)), target = sizeof(float);
+    BatchLayout layout = feed_layout(count, feed->numeric, feed->categorical);
+    RowsTarget to = {.numeric = (float *)(void *)scratch,
+                     .codes = (int32_t *)(void *)(scratch + layout.codes),
+                     .target = (float *)(void *)(scratch + layout.target),
+                     .row_id = (uint64_t *)(void *)(scratch + layout.bytes)};
+    for (int64_t i = 0; i < count; i++)
+        worker->numbers[i] = (uint32_t)(first + i);
+    return rows_fill(worker, (size_t)count, &to, error) &&
+           load_section(feed, 0, numeric, first, count, to.numeric, error) &&
+           load_section(feed, feed->resident.codes, codes, first, count, to.codes, error) &&
+           load_section(feed, feed->resident.target, target, first, count, to.target, error);
+}
+
+static bool load_rows(Feed *feed, Error *error)
+{
+    Ledger *ledger = feed->spec.ledger;
+    int64_t piece = feed->rows < PIECE_ROWS ? feed->rows : PIECE_ROWS,
+            bytes = feed_layout(piece, feed->numeric, feed->categorical).bytes +
+                    piece * (int64_t)sizeof(uint64_t);
+    FeedWorker worker = {0};
+    char *scratch = ledger_take(ledger, LEDGER_HOST, scratch_account, bytes, error);
+    bool good = scratch && rows_open(&worker, feed, (size_t)piece, error);
+    for (int64_t first = 0; good && first < feed->rows; first += piece) {
+        int64_t left = feed->rows - first;
+        good = load_piece(feed, &worker, first, left < piece ? left : piece, scratch, error);
+    }
+    rows_close(&worker);
+    ledger_give(ledger, LEDGER_HOST, scratch_account, scratch, bytes);
+    return good;
+}
+
+// The order of one epoch, at its place in the device's.
+static bool load_epoch(Feed *feed, int64_t epoch, Error *error)
+{
+    FeedResident *resident = &feed->resident;
+    const int64_t at = epoch - resident->epoch, batch = feed->spec.batch,
+                  order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
+    uint32_t *order = resident->scratch;
+    uint64_t *digest = (uint64_t *)(void *)((char *)resident->scratch + feed_aligned(order_bytes));
+    rows_order(feed, epoch, 0, (size_t)feed->rows, order);
+    for (int64_t i = 0; i < feed->batches; i++) {
+        int64_t left = feed->rows - i * batch;
+        digest[i] = rows_digest_of(feed, order + i * batch, (size_t)(left < batch ? left : batch));
+    }
+    return device_load(feed->spec.device, resident->order + at * feed->rows, order, order_bytes, error) &&
+           device_load(feed->spec.device, resident->digest + at * feed->batches, digest,
+                       feed->batches * (int64_t)sizeof(uint64_t), error);
+}
+
+bool resident_open(Feed *feed, Error *error)
+{
+    FeedResident *resident = &feed->resident;
+    const FeedSpec *spec = &feed->spec;
+    if (!spec->resident)
+        return true;
+    BatchLayout layout = feed_layout(feed->rows, feed->numeric, feed->categorical);
+    resident->codes = layout.codes;
+    resident->target = layout.target;
+    resident->rows = device_take(spec->device, rows_account, feed->memory.rows, error);
+    resident->order =
+        resident->rows ? device_take(spec->device, order_account, feed->memory.order, error) : NULL;
+    if (!resident->order)
+        return false;
+    int64_t order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
+    resident->digest =
+        (uint64_t *)(void *)((char *)resident->order + feed_aligned(resident->epochs * order_bytes));
+    resident->scratch_bytes = feed_aligned(order_bytes) + feed->batches * (int64_t)sizeof(uint64_t);
+    resident->scratch =
+        ledger_take(spec->ledger, LEDGER_HOST, scratch_account, resident->scratch_bytes, error);
+    if (!resident->scratch || !load_rows(feed, error))
+        return error_prefix(error, "rows that lie on the device");
+    resident->epoch = feed->first_batch / feed->batches;
+    for (int64_t i = 0; i < resident->epochs && resident->epoch + i < spec->epochs; i++)
+        if (!load_epoch(feed, resident->epoch + i, error))
+            return false;
+    return true;
+}
+
+void resident_close(Feed *feed)
+{
+    FeedResident *resident = &feed->resident;
+    device_give(feed->spec.device, rows_account, resident->rows, feed->memory.rows);
+    device_give(feed->spec.device, order_account, resident->order, feed->memory.order);
+    ledger_give(feed->spec.ledger, LEDGER_HOST, scratch_account, resident->scratch, resident->scratch_bytes);
+}
+
+bool resident_give(Feed *feed, const GroupPlace *place, char *device, Error *error)
+{
+    FeedResident *resident = &feed->resident;
+    if (place->epoch >= resident->epoch + resident->epochs) {
+        resident->epoch = place->epoch;   // one epoch at a time
+        if (!load_epoch(feed, place->epoch, error))
+            return error_prefix(error, "order of epoch %lld", (long long)place->epoch);
+    }
+    const uint32_t *order = resident->order + (place->epoch - resident->epoch) * feed->rows;
+    for (int64_t i = 0; i < place->count; i++) {
+        int64_t rows = feed_rows_of(feed, place, i);
+        BatchLayout layout = feed_layout(rows, feed->numeric, feed->categorical);
+        char *to = device + i * feed->layout.bytes;
+        device_gather(feed->spec.device,
+                      &(FedgateGather){.numeric = (float *)(void *)to,
+                                       .codes = (int32_t *)(void *)(to + layout.codes),
+                                       .target = (float *)(void *)(to + layout.target),
+                                       .from_numeric = (const float *)(void *)resident->rows,
+                                       .from_codes = (int32_t *)(void *)(resident->rows + resident->codes),
+                                       .from_target = (float *)(void *)(resident->rows + resident->target),
+                                       .index = order + (place->index + i) * feed->spec.batch,
+                                       .rows = rows,
+                                       .numeric_count = (int64_t)feed->numeric,
+                                       .code_count = (int64_t)feed->categorical});
+    }
+    return true;
+}
+
+const uint64_t *resident_digest(const Feed *feed, const GroupPlace *place)
+{
+    return feed->resident.digest + (place->epoch - feed->resident.epoch) * feed->batches + place->index;
+}
