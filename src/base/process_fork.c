@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+// After SIGKILL: a process that is stuck in a driver ends when the driver lets it go, which may be never.
+static const int64_t killed_ns = INT64_C(10000000000);
+
 struct Process {
     pid_t id;
     int report_fd;   // -1 after its end
@@ -139,8 +142,11 @@ bool process_wait(Process *process, int64_t timeout_ns, ProcessResult *ret_resul
         if (got == 0) {
             timed_out = true;
             process_kill_group(process->id, SIGKILL);
-            got = process_wait_until(process->id, INT64_MAX, &process->status);
+            got = process_wait_until(process->id, process_end_ns(killed_ns), &process->status);
         }
+        if (got == 0)
+            return FAIL(error, ERROR_UNAVAILABLE, 0, "child process %ld was killed and does not end",
+                        (long)process->id);
         if (got < 0)
             return FAIL(error, ERROR_IO, errno, "could not wait for child process %ld", (long)process->id);
         process->ended = true;
@@ -156,7 +162,7 @@ void process_free(Process *process)
         return;
     if (!process->ended) {
         process_kill_group(process->id, SIGKILL);
-        process_wait_until(process->id, INT64_MAX, &process->status);
+        process_wait_until(process->id, process_end_ns(killed_ns), &process->status);
     }
     if (process->report_fd >= 0)
         close(process->report_fd);
