@@ -25,10 +25,11 @@ static const FaultRow fault_rows[] = {
     {"input.drop_column", "The column of this index is missing from the input."},
     {"device.hang_step", "The device call that begins this step does not come back before a signal."},
     {"device.hang_deaf", "A hanging device call does not come back on a signal either."},
-    // -- arithmetic of the cpu back end
+    // -- arithmetic of a back end
     {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
     {"compute.bf16_sums", "BF16 multiplications keep their running sums in BF16."},
     {"compute.metric_bf16", "Losses are summed in BF16."},
+    {"compute.hang_step", "From this training step on a kernel of the cuda back end never ends."},
     // -- training
     {"step.stall_every", "Every Nth step stalls."},
     {"step.stall_ns", "A stalled step waits this many nanoseconds."},

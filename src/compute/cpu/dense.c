@@ -184,19 +184,21 @@ typedef struct Backward {
     int64_t panel, panels;
 } Backward;   // panels, then bias, then blocks
 
-static void bias_gradient(const Backward *backward, CpuScratch *scratch)
+// sums = column sums of the matrix, rows in their order
+static void sum_columns(const Backward *backward, CpuScratch *scratch, const void *matrix, int64_t width,
+                        float *sums)
 {
     const FedgateDenseBack *op = backward->op;
     Plan plan = backward->plan;
     plan.copied = op->type != FEDGATE_FP32;   // sums, not multiplications
     if (!op->accumulate)
-        memset(op->db, 0, (size_t)op->out * sizeof *op->db);
+        memset(sums, 0, (size_t)width * sizeof *sums);
     for (int64_t row = 0; row < op->rows; row += least(plan.depth, op->rows))
-        for (int64_t column = 0; column < op->out; column += least(plan.tile, op->out)) {
-            Part part = {row, column, least(op->rows - row, plan.depth), least(op->out - column, plan.tile)};
-            View dy = view(&plan, op->dy, op->out, part, scratch->a);
-            column_sums(op->db + column, dy.at, dy.stride, part.rows, part.columns);
-            coarsen(&plan, op->db + column, 0, 1, part.columns);
+        for (int64_t column = 0; column < width; column += least(plan.tile, width)) {
+            Part part = {row, column, least(op->rows - row, plan.depth), least(width - column, plan.tile)};
+            View at = view(&plan, matrix, width, part, scratch->a);
+            column_sums(sums + column, at.at, at.stride, part.rows, part.columns);
+            coarsen(&plan, sums + column, 0, 1, part.columns);
         }
 }
 
@@ -259,7 +261,8 @@ static void back_task(void *context, int64_t index, int worker)
         int64_t first = index * backward->panel;
         weight_panel(plan, scratch, op, first, least(op->in - first, backward->panel));
     } else if (index == backward->panels) {
-        bias_gradient(backward, scratch);
+        if (op->db)
+            sum_columns(backward, scratch, op->dy, op->out, op->db);
     } else {
         int64_t first = (index - backward->panels - 1) * plan->block;
         for (int64_t column = 0; column < op->in; column += least(plan->tile, op->in))
@@ -285,5 +288,7 @@ void cpu_dense_back(void *handle, const FedgateDenseBack *op)
             back_task(&backward, i, 0);
     else
         pool_run(device->pool, count, back_task, &backward);
+    if (op->dx && op->dx_sums)
+        sum_columns(&backward, &device->scratch[0], op->dx, op->in, op->dx_sums);
     cpu_span(device, "dense back", begin);
 }

@@ -109,6 +109,15 @@ CudaGemm *gemm_open(char *ret_libraries, size_t size, char *ret_reason);
 void gemm_close(CudaGemm *gemm);
 bool gemm_multiply(CudaDevice *device, const Product *product);
 
+// -- columns.cu: sums over the rows of a matrix, and what else happens while it is read
+void columns_sum(CudaDevice *device, FedgateType type, const void *x, int64_t rows, int64_t width,
+                 bool accumulate, float *sums);
+void columns_mask(CudaDevice *device, const FedgateDenseBack *op);   // dx = 0 where not x > 0; dx_sums
+void columns_outer(CudaDevice *device, const FedgateDenseBack *op);   // all of a layer of one output
+
+// -- planted.cu: what planted faults do
+bool planted_coarse(CudaDevice *device, const Product *product);   // a product summed in BF16
+
 // -- stream.cu
 void *cuda_event_new(void *device);
 void cuda_event_free(void *event);

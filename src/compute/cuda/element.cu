@@ -1,137 +1,10 @@
-// element.cu - the operations element by element: assembling inputs, dropout, norm, the step's decision,
-// AdamW, casts.
+// element.cu - the operations element by element: dropout, norm, the step's decision, AdamW, casts.
 //
 // Every element is written by one thread and every sum has one order. Compiled without fused multiply-add, so
 // that these are the same roundings as the cpu back end's: its bits, but for the order of long sums.
 #include "cuda_element.h"
 
 #include "settle.h"
-
-// -- inputs
-
-template <typename T>
-__global__ void assemble_numeric(T *x, int64_t rows, int64_t width, const float *numeric, int64_t columns)
-{
-    EACH(i, rows * columns)
-    {
-        int64_t row = row_of(i, columns);
-        store_element(x + row * width + (i - row * columns), numeric[i]);
-    }
-}
-
-template <typename T>
-__global__ void assemble_embedding(T *x, int64_t rows, int64_t width, const int32_t *codes, int64_t features,
-                                   int64_t feature, const T *table, FedgateEmbedding e)
-{
-    EACH(i, rows * e.width)
-    {
-        int64_t row = row_of(i, e.width), j = i - row * e.width;
-        x[row * width + e.column + j] = table[codes[row * features + feature] * e.width + j];
-    }
-}
-
-__global__ void nonfinite(const float *x, int64_t count, int64_t *total)
-{
-    unsigned long long bad = 0;
-    EACH(i, count)
-    bad += !isfinite(x[i]);
-    bad = (unsigned long long)block_sum((double)bad);
-    if (threadIdx.x == 0 && bad > 0)
-        atomicAdd((unsigned long long *)total, bad);   // of whole numbers: any order is the same
-}
-
-void cuda_count_nonfinite(void *handle, const float *x, int64_t count, int64_t *total)
-{
-    CudaDevice *device = (CudaDevice *)handle;
-    nonfinite<<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>(x, count, total);
-    cuda_launched(device, "count nonfinite");
-}
-
-__global__ void gather(FedgateGather op)
-{
-    const int64_t width = op.numeric_count + op.code_count + 1;
-    EACH(i, op.rows * width)
-    {
-        const int64_t row = row_of(i, width), j = i - row * width, from = op.index[row];
-        if (j < op.numeric_count)
-            op.numeric[row * op.numeric_count + j] = op.from_numeric[from * op.numeric_count + j];
-        else if (j < op.numeric_count + op.code_count)
-            op.codes[row * op.code_count + j - op.numeric_count] =
-                op.from_codes[from * op.code_count + j - op.numeric_count];
-        else
-            op.target[row] = op.from_target[from];
-    }
-}
-
-void cuda_gather(void *handle, const FedgateGather *op)
-{
-    CudaDevice *device = (CudaDevice *)handle;
-    const int64_t width = op->numeric_count + op->code_count + 1;
-    gather<<<cuda_grid(device, op->rows * width), CUDA_BLOCK, 0, device->compute>>>(*op);
-    cuda_launched(device, "gather");
-}
-
-void cuda_assemble(void *handle, const FedgateAssemble *op)
-{
-    CudaDevice *device = (CudaDevice *)handle;
-    WITH_TYPE(op->type, {
-        if (op->numeric_count > 0)
-            assemble_numeric<<<cuda_grid(device, op->rows * op->numeric_count), CUDA_BLOCK, 0,
-                               device->compute>>>((T *)op->x, op->rows, op->width, op->numeric,
-                                                  op->numeric_count);
-        for (int64_t c = 0; c < op->embedding_count; c++) {
-            FedgateEmbedding e = op->embeddings[c];
-            assemble_embedding<<<cuda_grid(device, op->rows * e.width), CUDA_BLOCK, 0, device->compute>>>(
-                (T *)op->x, op->rows, op->width, op->codes, op->embedding_count, c,
-                (const T *)op->tables + e.offset, e);
-        }
-    });
-    cuda_launched(device, "assemble");
-    if (op->nonfinite)
-        cuda_count_nonfinite(device, op->numeric, op->rows * op->numeric_count, op->nonfinite);
-}
-
-// A block owns a code and walks all rows in their order, a tile of codes at a time: the order of the cpu back
-// end. Every block reads every code, so a table of many categories wants the rows sorted by code first.
-template <typename T>
-__global__ void embedding_gradient(float *gradient, const T *dx, int64_t rows, int64_t width,
-                                   const int32_t *codes, int64_t features, int64_t feature,
-                                   FedgateEmbedding e, bool accumulate)
-{
-    __shared__ int found[CUDA_BLOCK];
-    for (int64_t code = blockIdx.x; code < e.cardinality; code += gridDim.x) {
-        for (int64_t j0 = 0; j0 < e.width; j0 += CUDA_BLOCK) {
-            int64_t j = j0 + threadIdx.x;
-            float sum = accumulate && j < e.width ? gradient[code * e.width + j] : 0;
-            for (int64_t first = 0; first < rows; first += CUDA_BLOCK) {
-                int64_t mine = first + threadIdx.x;
-                found[threadIdx.x] = mine < rows && codes[mine * features + feature] == code;
-                if (__syncthreads_or(found[threadIdx.x]))
-                    for (int k = 0; k < CUDA_BLOCK && j < e.width; k++)
-                        if (found[k])
-                            sum += load_element(dx + (first + k) * width + e.column + j);
-                __syncthreads();
-            }
-            if (j < e.width)
-                gradient[code * e.width + j] = sum;
-        }
-    }
-}
-
-void cuda_assemble_back(void *handle, const FedgateAssemble *op)
-{
-    CudaDevice *device = (CudaDevice *)handle;
-    WITH_TYPE(op->type, {
-        for (int64_t c = 0; c < op->embedding_count; c++) {
-            FedgateEmbedding e = op->embeddings[c];
-            unsigned blocks = e.cardinality < 65535 ? (unsigned)e.cardinality : 65535u;
-            embedding_gradient<<<blocks, CUDA_BLOCK, 0, device->compute>>>(
-                op->gradient + e.offset, (const T *)op->x, op->rows, op->width, op->codes,
-                op->embedding_count, c, e, op->accumulate);
-        }
-    });
-    cuda_launched(device, "assemble back");
-}
 
 // -- dropout: the same bits of the same key and position as every back end
 
@@ -180,25 +53,10 @@ void cuda_dropout(void *handle, const FedgateDropout *op)
 
 // -- the step
 
-__global__ void squares(const float *x, int64_t count, double *partial)
-{
-    double sum = 0;
-    EACH(i, count)
-    sum += (double)x[i] * (double)x[i];
-    sum = block_sum(sum);
-    if (threadIdx.x == 0)
-        partial[blockIdx.x] = sum;
-}
-
-void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_sum)
-{
-    CudaDevice *device = (CudaDevice *)handle;
-    double *partial = (double *)device->scratch;
-    unsigned blocks = reduction_grid(count);
-    squares<<<blocks, CUDA_BLOCK, 0, device->compute>>>(x, count, partial);
-    add_partials<<<1, CUDA_BLOCK, 0, device->compute>>>(partial, (int)blocks, ret_sum, false);
-    cuda_launched(device, "square sum");
-}
+enum {
+    EACH_THREAD = 4,   // elements a thread has at a time, a block's width apart
+    STRIP = CUDA_BLOCK * EACH_THREAD
+};
 
 static __device__ int64_t device_clock()
 {
@@ -207,19 +65,66 @@ static __device__ int64_t device_clock()
     return (int64_t)ns;
 }
 
-__global__ void decide(FedgateSettle op)
+// hang_from: planted, the step from which on a decision never ends; below 0: none.
+static __device__ void decide(const FedgateSettle &op, int64_t hang_from)
 {
+    while (hang_from >= 0 && op.state->attempted >= hang_from)
+        asm volatile("nanosleep.u32 1000;");
     if (op.ended_ns)
         op.ended_ns[op.state->attempted % op.ended_count] = device_clock();
     settle_step(&op);
 }
 
+// *to = sum of squares; then the decision on the step, when op has a state.
+__global__ void squares(const float *x, int64_t count, double *to, double *partial, unsigned *counter,
+                        FedgateSettle op, int64_t hang_from)
+{
+    double sum = 0;
+    for (int64_t begin = (int64_t)blockIdx.x * STRIP; begin < count; begin += (int64_t)gridDim.x * STRIP) {
+        float value[EACH_THREAD];
+#pragma unroll
+        for (int k = 0; k < EACH_THREAD; k++) {
+            const int64_t i = begin + k * CUDA_BLOCK + threadIdx.x;
+            value[k] = i < count ? x[i] : 0;
+        }
+#pragma unroll
+        for (int k = 0; k < EACH_THREAD; k++)
+            sum += (double)value[k] * (double)value[k];
+    }
+    if (!grid_sum(sum, partial, counter, &sum))
+        return;
+    *to = sum;
+    if (op.state)
+        decide(op, hang_from);
+}
+
+static void launch_squares(CudaDevice *device, const float *x, int64_t count, double *to,
+                           const FedgateSettle &op, int64_t hang_from)
+{
+    squares<<<reduction_grid(count, STRIP), CUDA_BLOCK, 0, device->compute>>>(
+        x, count, to, (double *)device->scratch, device->counters, op, hang_from);
+}
+
+void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_sum)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    launch_squares(device, x, count, ret_sum, FedgateSettle{}, -1);
+    cuda_launched(device, "square sum");
+}
+
+__global__ void decide_alone(FedgateSettle op, int64_t hang_from)
+{
+    decide(op, hang_from);
+}
+
 void cuda_settle(void *handle, const FedgateSettle *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
+    const int64_t hang_from = (int64_t)cuda_fault(device, "compute.hang_step", -1);
     if (op->gradient)
-        cuda_square_sum(handle, op->gradient, op->gradient_count, op->square_sum);
-    decide<<<1, 1, 0, device->compute>>>(*op);
+        launch_squares(device, op->gradient, op->gradient_count, op->square_sum, *op, hang_from);
+    else
+        decide_alone<<<1, 1, 0, device->compute>>>(*op, hang_from);
     cuda_launched(device, "settle");
 }
 
@@ -246,81 +151,43 @@ static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step,
            step.rate * (*first * step.correction1) / (sqrtf(*second * step.correction2) + op.epsilon);
 }
 
-template <typename T> __global__ void adam(FedgateAdam op, int64_t begin)
+// Threads read side by side, so that arrays may lie anywhere: the second moments begin where the first end.
+template <typename T> __global__ void __launch_bounds__(CUDA_BLOCK) adam(FedgateAdam op)
 {
     if (!op.state->apply)
         return;
     const AdamStep step = adam_step(op);
-    EACH(k, op.count - begin)
-    {
-        const int64_t i = begin + k;
-        float first = op.first[i], second = op.second[i];
-        float w = adam_weight(op, step, i, op.gradient[i], &first, &second, op.weights[i]);
-        op.first[i] = first;
-        op.second[i] = second;
-        op.weights[i] = w;
-        if (op.pass)
-            store_element((T *)op.pass + i, w);
-    }
-}
-
-// Four elements from a place that may lie anywhere: the second moments begin where the first end.
-template <typename T> struct alignas(4 * sizeof(T)) Four {
-    T at[4];
-};
-
-template <typename T> static __device__ Four<T> load_four(const T *from)
-{
-    if ((uintptr_t)from % sizeof(Four<T>) == 0)
-        return *(const Four<T> *)from;
-    return Four<T>{{from[0], from[1], from[2], from[3]}};
-}
-
-template <typename T> static __device__ void store_four(T *to, const Four<T> &four)
-{
-    if ((uintptr_t)to % sizeof(Four<T>) == 0)
-        *(Four<T> *)to = four;
-    else
-        for (int k = 0; k < 4; k++)
-            to[k] = four.at[k];
-}
-
-template <typename T> __global__ void adam_fours(FedgateAdam op, int64_t fours)
-{
-    if (!op.state->apply)
-        return;
-    const AdamStep step = adam_step(op);
-    EACH(i, fours)
-    {
-        const Four<float> gradient = load_four(op.gradient + 4 * i);
-        Four<float> first = load_four(op.first + 4 * i), second = load_four(op.second + 4 * i),
-                    w = load_four(op.weights + 4 * i);
-        Four<T> pass;
-        for (int k = 0; k < 4; k++) {
-            w.at[k] = adam_weight(op, step, 4 * i + k, gradient.at[k], &first.at[k], &second.at[k], w.at[k]);
-            store_element(&pass.at[k], w.at[k]);
+    T *const pass = (T *)op.pass;
+    for (int64_t begin = (int64_t)blockIdx.x * STRIP; begin < op.count; begin += (int64_t)gridDim.x * STRIP) {
+        float gradient[EACH_THREAD], first[EACH_THREAD], second[EACH_THREAD], w[EACH_THREAD];
+        const int64_t at = begin + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < EACH_THREAD; k++) {
+            const int64_t i = at + k * CUDA_BLOCK;
+            if (i < op.count)
+                gradient[k] = op.gradient[i], first[k] = op.first[i], second[k] = op.second[i],
+                w[k] = op.weights[i];
         }
-        store_four(op.first + 4 * i, first);
-        store_four(op.second + 4 * i, second);
-        store_four(op.weights + 4 * i, w);
-        if (op.pass)
-            store_four((T *)op.pass + 4 * i, pass);
+#pragma unroll
+        for (int k = 0; k < EACH_THREAD; k++) {
+            const int64_t i = at + k * CUDA_BLOCK;
+            if (i >= op.count)
+                continue;
+            w[k] = adam_weight(op, step, i, gradient[k], &first[k], &second[k], w[k]);
+            op.first[i] = first[k];
+            op.second[i] = second[k];
+            op.weights[i] = w[k];
+            if (pass)
+                store_element(pass + i, w[k]);
+        }
     }
-}
-
-template <typename T> static void adam_launch(CudaDevice *device, const FedgateAdam *op)
-{
-    const int64_t fours = op->count / 4;
-    if (fours > 0)
-        adam_fours<T><<<cuda_grid(device, fours), CUDA_BLOCK, 0, device->compute>>>(*op, fours);
-    if (4 * fours < op->count)
-        adam<T><<<1, CUDA_BLOCK, 0, device->compute>>>(*op, 4 * fours);
 }
 
 void cuda_adam(void *handle, const FedgateAdam *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    WITH_TYPE(op->pass_type, (adam_launch<T>(device, op)));
+    const unsigned blocks = cuda_grid(device, (op->count + EACH_THREAD - 1) / EACH_THREAD);
+    WITH_TYPE(op->pass_type, (adam<T><<<blocks, CUDA_BLOCK, 0, device->compute>>>(*op)));
     cuda_launched(device, "adam");
 }
 

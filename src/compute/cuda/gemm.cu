@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GEMM_WORKSPACE = 64 * 1024 * 1024, GEMM_ALIGNMENT = 256 };   // bytes
+enum { GEMM_ALIGNMENT = 256, CANDIDATES = 16 };   // bytes; results of one search
 
 // What is used of the library, as a table: one row a function.
 #define LT_FUNCTIONS(ROW)                                                                                    \
@@ -38,7 +38,7 @@ typedef struct Lt {
 } Lt;
 
 typedef struct PlanKey {   // compared as bytes: filled over zeros
-    int type, out_type, transpose_a, transpose_b, epilogue;
+    int type, out_type, transpose_a, transpose_b, epilogue, tf32;
     uint32_t a_alignment, b_alignment, d_alignment;
     int64_t m, n, k;
 } PlanKey;
@@ -54,7 +54,6 @@ typedef struct Plan {
 struct CudaGemm {
     Lt lt;
     cublasLtHandle_t handle;
-    void *workspace;
     Plan plans[CUDA_PLANS];
     int count;
 };
@@ -109,8 +108,7 @@ CudaGemm *gemm_open(char *ret_libraries, size_t size, char *ret_reason)
     if (!gemm->lt.library)
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "cuBLASLt is not found; tried %.180s", tried);
     else if (load_functions(&gemm->lt, ret_reason)) {
-        if (gemm->lt.cublasLtCreate(&gemm->handle) == CUBLAS_STATUS_SUCCESS &&
-            cudaMalloc(&gemm->workspace, GEMM_WORKSPACE) == cudaSuccess) {
+        if (gemm->lt.cublasLtCreate(&gemm->handle) == CUBLAS_STATUS_SUCCESS) {
             snprintf(ret_libraries, size, "cublasLt %zu", gemm->lt.cublasLtGetVersion());
             return gemm;
         }
@@ -138,7 +136,6 @@ void gemm_close(CudaGemm *gemm)
         plan_done(&gemm->lt, &gemm->plans[i]);
     if (gemm->handle)
         gemm->lt.cublasLtDestroy(gemm->handle);
-    cudaFree(gemm->workspace);
     free(gemm);   // the library stays loaded: its threads may outlive the handle
 }
 
@@ -157,7 +154,8 @@ static bool describe(const Lt *lt, Plan *plan)
     cublasLtEpilogue_t epilogue = (cublasLtEpilogue_t)key->epilogue;
     int64_t a_rows = key->transpose_a ? key->k : key->m, a_columns = key->transpose_a ? key->m : key->k;
     int64_t b_rows = key->transpose_b ? key->n : key->k, b_columns = key->transpose_b ? key->k : key->n;
-    return lt->cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F) == 0 &&
+    const cublasComputeType_t compute = key->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    return lt->cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F) == 0 &&
            lt->cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a) ==
                0 &&
            lt->cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b) ==
@@ -183,7 +181,7 @@ static bool prefer(const Lt *lt, cublasLtMatmulPreference_t preference, const Pl
     // In place or in the type of the output, partial sums of split-K would be added in half precision; and
     // its reduction rounds the sum to the type of the output before an epilogue adds the bias (seen on an
     // H200 with cuBLASLt 13.1, in BF16: two roundings).
-    static const uint64_t workspace = GEMM_WORKSPACE;
+    static const uint64_t workspace = CUDA_GEMM_WORKSPACE;
     const uint32_t reductions = key->epilogue == CUBLASLT_EPILOGUE_DEFAULT
                                     ? CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
                                     : CUBLASLT_REDUCTION_SCHEME_NONE;
@@ -275,7 +273,10 @@ static bool refuse(CudaDevice *device, const Product *p, const char *why, int st
 bool gemm_multiply(CudaDevice *device, const Product *p)
 {
     CudaGemm *gemm = device->gemm;
+    if (p->type == FEDGATE_BF16 && cuda_fault(device, "compute.bf16_sums", 0) > 0)
+        return planted_coarse(device, p);
     PlanKey key = key_of(p);
+    key.tf32 = p->type == FEDGATE_FP32 && cuda_fault(device, "compute.tf32", 0) > 0;
     Plan *plan = find_plan(gemm, &key);
     if (!plan->usable)
         return refuse(device, p, "cuBLASLt knows no way, epilogue", key.epilogue);
@@ -286,6 +287,6 @@ bool gemm_multiply(CudaDevice *device, const Product *p)
     if (status == CUBLAS_STATUS_SUCCESS)
         status = gemm->lt.cublasLtMatmul(gemm->handle, plan->operation, &p->alpha, p->a, plan->a, p->b,
                                          plan->b, &p->beta, p->d, plan->d, p->d, plan->d, &plan->algorithm,
-                                         gemm->workspace, plan->workspace, device->compute);
+                                         device->workspace, plan->workspace, device->compute);
     return status == CUBLAS_STATUS_SUCCESS || refuse(device, p, "cuBLASLt status", (int)status);
 }

@@ -51,29 +51,53 @@ static __device__ double row_loss(FedgateLossKind kind, const float *logits, flo
     return nan("");
 }
 
-template <typename T>
-__global__ void losses(FedgateLossKind kind, const float *logits, const float *target, T *gradient,
-                       int64_t rows, int64_t outputs, double scale, const FedgateStepState *state,
-                       double *partial)
+template <typename T> static __device__ double take_row(const FedgateLoss &op, int64_t i, double scale)
 {
-    double sum = 0, scaled = state ? scale * state->scale : scale;
-    EACH(i, rows)
-    sum += row_loss(kind, logits + i * outputs, target[i], gradient ? gradient + i * outputs : (T *)0,
-                    outputs, scaled);
-    sum = block_sum(sum);
+    return row_loss(op.kind, op.logits + i * op.outputs, op.target[i],
+                    op.gradient ? (T *)op.gradient + i * op.outputs : (T *)0, op.outputs, scale);
+}
+
+static __device__ double scale_of(const FedgateLoss &op)
+{
+    return op.state ? (double)op.scale * op.state->scale : (double)op.scale;
+}
+
+template <typename T> __global__ void losses(FedgateLoss op, double *partial, unsigned *counter)
+{
+    double sum = 0, scale = scale_of(op);
+    EACH(i, op.rows)
+    sum += take_row<T>(op, i, scale);
+    if (grid_sum(sum, partial, counter, &sum))
+        *op.loss += sum;
+}
+
+// Planted: the sum is kept in BF16, row after row.
+template <typename T> __global__ void losses_in_bf16(FedgateLoss op)
+{
+    __shared__ double row[CUDA_BLOCK];
+    const double scale = scale_of(op);
+    float sum = __bfloat162float(__float2bfloat16_rn((float)*op.loss));
+    for (int64_t first = 0; first < op.rows; first += CUDA_BLOCK) {
+        const int64_t left = op.rows - first;
+        row[threadIdx.x] = threadIdx.x < left ? take_row<T>(op, first + threadIdx.x, scale) : 0;
+        __syncthreads();
+        for (int k = 0; k < CUDA_BLOCK && k < left && threadIdx.x == 0; k++)
+            sum = __bfloat162float(__float2bfloat16_rn(sum + (float)row[k]));
+        __syncthreads();
+    }
     if (threadIdx.x == 0)
-        partial[blockIdx.x] = sum;
+        *op.loss = (double)sum;
 }
 
 void cuda_loss(void *handle, const FedgateLoss *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    double *partial = (double *)device->scratch;
-    unsigned blocks = reduction_grid(op->rows);
-    WITH_TYPE(op->gradient_type, (losses<<<blocks, CUDA_BLOCK, 0, device->compute>>>(
-                                     op->kind, op->logits, op->target, (T *)op->gradient, op->rows,
-                                     op->outputs, (double)op->scale, op->state, partial)));
-    add_partials<<<1, CUDA_BLOCK, 0, device->compute>>>(partial, (int)blocks, op->loss, true);
+    if (cuda_fault(device, "compute.metric_bf16", 0) > 0)
+        WITH_TYPE(op->gradient_type, (losses_in_bf16<T><<<1, CUDA_BLOCK, 0, device->compute>>>(*op)));
+    else
+        WITH_TYPE(op->gradient_type,
+                  (losses<T><<<reduction_grid(op->rows, CUDA_BLOCK), CUDA_BLOCK, 0, device->compute>>>(
+                      *op, (double *)device->scratch, device->counters)));
     cuda_launched(device, "loss");
 }
 
