@@ -30,6 +30,7 @@ typedef struct DeviceInfo {
     int64_t context_bytes;   // taken by driver and libraries; cpu: scratch of the compute threads, outside
                              // any account
     int64_t workspace_bytes;   // account "workspaces"
+    int64_t other_bytes;   // of the card, held by others just before this device opened; 0: none, or unknown
     bool asynchronous;   // operations return before they have run
     bool masks;   // layers keep the bits of their ReLU
     bool records;   // device_record_begin is there
@@ -47,9 +48,18 @@ WARN_UNUSED bool device_pin_environment(void);
 WARN_UNUSED Device *device_open(const char *backend, int threads, Clock *clock, Ledger *ledger, Error *error);
 WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock,
                                         Ledger *ledger, Error *error);
-// One block for everything that is taken later, charged when it is given out: nothing is taken from the
-// driver after this. Sizes from the plan, 0: taken singly. Before the first device_take.
+// One block for everything that is taken later, the workspace too, charged when it is given out: nothing is
+// taken from the driver after this. Sizes from the plan, 0: taken singly. Before the first device_take, once.
+// Pieces are rounded up to 512 bytes, which is charged to "arena rounding". ERROR_MEMORY: the card has no such
+// block; later, that the arena has no such piece, with what is free.
 WARN_UNUSED bool device_set_arena(Device *device, int64_t device_bytes, int64_t pinned_bytes, Error *error);
+enum { DEVICE_GRANULE = 512 };
+typedef struct DeviceArenaUse {
+    int64_t bytes, live, peak;   // of the block; of its pieces, rounded up
+    int64_t largest_free;   // longest piece that could be taken now
+    int64_t pieces, most_pieces;
+} DeviceArenaUse;
+bool device_arena(Device *device, LedgerKind kind, DeviceArenaUse *ret_use);   // false: none is set
 // How long a wait for the device may last before it counts as failed: 60 s unless this says otherwise.
 void device_set_timeout(Device *device, int64_t timeout_ns);
 void device_close(Device *device);   // waits for the streams; NULL allowed

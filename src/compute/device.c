@@ -3,30 +3,14 @@
 
 #include <fedgate/fault.h>
 #include <fedgate/text.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "device_internal.h"
 #include "load.h"
-#include "settle.h"
-
-struct Device {
-    const FedgateBackend *backend;
-    void *handle;
-    FedgateHost host;
-    Clock *clock;
-    Ledger *ledger;
-    DeviceInfo info;
-    void *workspace;
-    _Atomic(Timeline *) timeline;
-    DeviceWatch *watch;
-    pthread_t watched;   // whose calls it counts
-};
 
 static const int64_t DEFAULT_TIMEOUT_NS = 60000000000;
-static const char workspaces[] = "workspaces";   // the account
 
 struct DeviceRecording {
     void *handle;
@@ -39,19 +23,6 @@ struct DeviceEvent {
     const Device *device;   // gone when the event is freed after it
     void *handle;
 };
-
-// Around each call of the back end that may not come back. The count has one writer, so it needs no locked
-// addition.
-static void count_call(const Device *device)
-{
-    if (device->watch && pthread_equal(pthread_self(), device->watched))
-        atomic_store_explicit(&device->watch->calls,
-                              atomic_load_explicit(&device->watch->calls, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
-}
-
-#define CALL(device, call)        (count_call(device), (device)->backend->call, count_call(device))
-#define ASK(device, answer, call) (count_call(device), (answer) = (device)->backend->call, count_call(device))
 
 void device_watch(Device *device, DeviceWatch *watch)
 {
@@ -100,22 +71,15 @@ static bool describe(Device *device, const FedgateFacts *facts)
     info->masks = facts->masks;
     info->records = device->backend->replay != NULL;
     info->traces = device->backend->trace_begin != NULL;
+    FedgateMemoryUse use;
+    if (device_memory(device, &use) && use.used_before > 0)
+        info->other_bytes = use.used_before;
     return text_copy(info->backend, sizeof info->backend, device->backend->name) &&
            text_copy(info->name, sizeof info->name, facts->name) &&
            text_copy(info->libraries, sizeof info->libraries, facts->libraries) &&
            text_copy(info->core, sizeof info->core, facts->core) &&
            text_copy(info->timeline, sizeof info->timeline, facts->timeline) &&
            text_copy(info->instruction_set, sizeof info->instruction_set, facts->instruction_set);
-}
-
-static bool take_workspace(Device *device, Error *error)
-{
-    if (device->info.workspace_bytes <= 0 || !device->backend->workspace)
-        return true;
-    device->workspace = device_take(device, workspaces, device->info.workspace_bytes, error);
-    if (device->workspace)
-        device->backend->workspace(device->handle, device->workspace);
-    return device->workspace != NULL;
 }
 
 Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *clock, Ledger *ledger,
@@ -128,7 +92,8 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
         FAIL(error, ERROR_MEMORY, 0, "could not take memory for a device");
         return NULL;
     }
-    *device = (Device){.backend = backend, .clock = clock, .ledger = ledger};
+    *device =
+        (Device){.backend = backend, .clock = clock, .ledger = ledger, .lock = PTHREAD_MUTEX_INITIALIZER};
     device->host = (FedgateHost){.context = device,
                                  .modelled = clock_is_simulated(clock),
                                  .now_ns = host_now,
@@ -146,7 +111,7 @@ Device *device_open_backend(const FedgateBackend *backend, int threads, Clock *c
     else if (!describe(device, &facts))
         FAIL(error, ERROR_DEVICE, 0, "compute back end '%s' describes its device in too many words",
              backend->name);
-    else if (take_workspace(device, error))
+    else
         return device;
     device_close(device);
     return NULL;
@@ -162,7 +127,7 @@ void device_close(Device *device)
 {
     if (!device)
         return;
-    device_give(device, workspaces, device->workspace, device->info.workspace_bytes);
+    device_memory_done(device);
     if (device->handle)
         device->backend->close(device->handle);
     free(device);
@@ -176,49 +141,6 @@ void device_set_timeout(Device *device, int64_t timeout_ns)
 const DeviceInfo *device_info(const Device *device)
 {
     return &device->info;
-}
-
-static void *take(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, int64_t bytes,
-                  Error *error)
-{
-    if (!ledger_charge(device->ledger, kind, account, bytes, error))
-        return NULL;
-    void *address = device->backend->take(device->handle, memory, bytes);
-    if (!address) {
-        ledger_return(device->ledger, kind, account, bytes);
-        FAIL(error, ERROR_MEMORY, 0, "could not take %lld bytes of %s memory for account '%s'",
-             (long long)bytes, ledger_kind_name(kind), account);
-    }
-    return address;
-}
-
-static void give(Device *device, LedgerKind kind, FedgateMemory memory, const char *account, void *address,
-                 int64_t bytes)
-{
-    if (!address)
-        return;
-    device->backend->give(device->handle, memory, address, bytes);
-    ledger_return(device->ledger, kind, account, bytes);
-}
-
-void *device_take(Device *device, const char *account, int64_t bytes, Error *error)
-{
-    return take(device, LEDGER_DEVICE, FEDGATE_MEMORY_DEVICE, account, bytes, error);
-}
-
-void device_give(Device *device, const char *account, void *memory, int64_t bytes)
-{
-    give(device, LEDGER_DEVICE, FEDGATE_MEMORY_DEVICE, account, memory, bytes);
-}
-
-void *device_take_pinned(Device *device, const char *account, int64_t bytes, Error *error)
-{
-    return take(device, LEDGER_PINNED, FEDGATE_MEMORY_PINNED, account, bytes, error);
-}
-
-void device_give_pinned(Device *device, const char *account, void *memory, int64_t bytes)
-{
-    give(device, LEDGER_PINNED, FEDGATE_MEMORY_PINNED, account, memory, bytes);
 }
 
 DeviceEvent *device_event_new(Device *device, Error *error)
@@ -315,11 +237,6 @@ void device_await(Device *device, DeviceEvent *event)
 void device_fetch(Device *device, void *to_pinned, const void *from, int64_t bytes, DeviceEvent *done)
 {
     CALL(device, fetch(device->handle, to_pinned, from, bytes, done->handle));
-}
-
-bool device_memory(Device *device, FedgateMemoryUse *ret_use)
-{
-    return device->backend->memory && device->backend->memory(device->handle, ret_use);
 }
 
 // -- recordings
@@ -431,113 +348,4 @@ void device_trace(Device *device, Timeline *timeline)
 int64_t device_now_ns(Device *device)
 {
     return device->backend->now_ns ? device->backend->now_ns(device->handle) : host_now(device);
-}
-
-void device_zero(Device *device, void *to, int64_t bytes)
-{
-    CALL(device, zero(device->handle, to, bytes));
-}
-
-void device_copy(Device *device, void *to, const void *from, int64_t bytes)
-{
-    CALL(device, copy(device->handle, to, from, bytes));
-}
-
-void device_gather(Device *device, const FedgateGather *op)
-{
-    CALL(device, gather(device->handle, op));
-}
-
-void device_assemble(Device *device, const FedgateAssemble *op)
-{
-    CALL(device, assemble(device->handle, op));
-}
-
-void device_assemble_back(Device *device, const FedgateAssemble *op)
-{
-    CALL(device, assemble_back(device->handle, op));
-}
-
-void device_dense(Device *device, const FedgateDense *op)
-{
-    CALL(device, dense(device->handle, op));
-}
-
-void device_dense_back(Device *device, const FedgateDenseBack *op)
-{
-    CALL(device, dense_back(device->handle, op));
-}
-
-void device_dropout(Device *device, const FedgateDropout *op)
-{
-    CALL(device, dropout(device->handle, op));
-}
-
-void device_loss(Device *device, const FedgateLoss *op)
-{
-    CALL(device, loss(device->handle, op));
-}
-
-void device_score(Device *device, const FedgateScore *op)
-{
-    CALL(device, score(device->handle, op));
-}
-
-void device_square_sum(Device *device, const float *x, int64_t count, double *ret_sum)
-{
-    CALL(device, square_sum(device->handle, x, count, ret_sum));
-}
-
-void device_cast(Device *device, const FedgateCast *op)
-{
-    CALL(device, cast(device->handle, op));
-}
-
-void device_settle(Device *device, const FedgateSettle *op)
-{
-    CALL(device, settle(device->handle, op));
-}
-
-void device_settle_on_host(const FedgateSettle *op)
-{
-    settle_step(op);
-}
-
-void device_adam(Device *device, const FedgateAdam *op)
-{
-    CALL(device, adam(device->handle, op));
-}
-
-void device_count_nonfinite(Device *device, const float *x, int64_t count, int64_t *total)
-{
-    CALL(device, count_nonfinite(device->handle, x, count, total));
-}
-
-static const struct {
-    const char *name;
-    double roundoff;
-} types[] = {
-    [FEDGATE_FP32] = {"fp32", 0x1p-24},
-    [FEDGATE_BF16] = {"bf16", 0x1p-8},
-    [FEDGATE_FP16] = {"fp16", 0x1p-11},
-};
-
-const char *device_type_name(FedgateType type)
-{
-    return types[type].name;
-}
-
-bool device_type_find(const char *name, FedgateType *ret_type)
-{
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i].name, name) == 0) {
-            *ret_type = (FedgateType)i;
-            return true;
-        }
-    return false;
-}
-
-double device_type_roundoff(FedgateType type)
-{
-    return types[type].roundoff;
 }
