@@ -1,0 +1,64 @@
+# programs.sh - the phases of ops/gpu that run one of the gpu_* programs, alone or beside its peers. Sourced by ops/gpu.
+# shellcheck shell=bash disable=SC2154,SC2034  # names are shared with ops/gpu
+
+phase_operations() { gpu_program 420 gpu_operations cuda "$@"; }
+phase_observe() { gpu_program 300 gpu_observe cuda "$@"; }
+phase_train() { gpu_program 450 gpu_train cuda fixtures "$@"; }
+phase_bench() { gpu_program 420 gpu_bench cuda "$@"; }
+phase_overhead() { gpu_program 300 gpu_train cuda fixtures overhead; }
+
+# -- peers
+
+# Multiply-adds of one sample of G3, forward and twice backward, as the peers count them: 6 x parameters.
+readonly peers_g3_flop=314695686
+
+# The figure of a peer's JSON line for this work: batch 256 and 256 units, 8192 and 256, 8192 and 4096.
+peers_figure() {    # KIND WORK
+    local batch=8192 units=256
+    [ "$2" != G1 ] || batch=256
+    [ "$2" != G3 ] || units=4096
+    grep "\"kind\": \"$1\"" "$gpu_out/peers.jsonl" 2>/dev/null | grep "\"batch\": $batch," | grep "\"h\": $units," |
+        sed -n 's/.*"samples_s": \([0-9.eE+]*\).*/\1/p' | tail -n 1 || true
+}
+
+# Ours: the best streaming rate of the work among the rows gpu_train wrote.
+peers_ours() {    # WORK
+    awk -v work="\"case\":\"$1 " 'index($0, work) && /stream/ && /"unit":"samples\/s"/ {
+        value = $0; sub(/.*"value":/, "", value); sub(/,.*/, "", value); if (value + 0 > best) best = value + 0 }
+        END { if (best) printf "%.6g\n", best }' "$gpu_scratch/ours" 2>/dev/null || true
+}
+
+peers_run() {    # SECONDS SCRIPT ARGUMENT...
+    local seconds=$1 script=$gpu_place/shared/peers/$2 code=0
+    shift 2
+    [ -f "$script" ] || { gpu_row "peer $(basename "$script")" "" "not packed" bad; return 0; }
+    gpu_limit "$seconds" python3 "$script" "$@" 2>"$gpu_scratch/peer" | tee -a "$gpu_out/peers.jsonl" || code=$?
+    [ "$code" -eq 0 ] || tail -n 5 "$gpu_scratch/peer"
+    gpu_row "peer $(basename "$script"): exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
+}
+
+peers_compare() {    # WORK
+    local ours torch jax good=''
+    ours=$(peers_ours "$1") torch=$(peers_figure torch_best_stream "$1") jax=$(peers_figure jax_scan_resident "$1")
+    gpu_row "$1: ours, streaming" "$ours" samples/s
+    gpu_row "$1: PyTorch, streaming" "$torch" samples/s
+    gpu_row "$1: JAX, resident" "$jax" samples/s
+    [ "$1" = G3 ] || good=$(gpu_verdict 'o >= 2 * t' o="$ours" t="$torch")
+    gpu_row "$1: ours over PyTorch's streaming" "$(peers_ratio "$ours" "$torch")" ratio "$good"
+    gpu_row "$1: ours over JAX resident" "$(peers_ratio "$ours" "$jax")" ratio
+    [ "$1" != G3 ] || gpu_row 'G3: ours, streaming' "$(peers_ratio "$ours" "$(awk -v f=$peers_g3_flop 'BEGIN { print 1e12 / f }')")" \
+        TFLOP/s "$(gpu_verdict "o * $peers_g3_flop >= 650e12" o="$ours")"
+}
+peers_ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (a > 0 && b > 0) printf "%.3f", a / b }'; }
+
+phase_peers() {
+    local rows=$FEDGATE_RESULTS work
+    export TORCHINDUCTOR_CACHE_DIR=$gpu_scratch/inductor TRITON_CACHE_DIR=$gpu_scratch/triton
+    : >"$gpu_out/peers.jsonl"
+    FEDGATE_RESULTS=$gpu_scratch/ours gpu_program 200 gpu_train cuda fixtures streaming
+    cat "$gpu_scratch/ours" >>"$rows" 2>/dev/null || true
+    peers_run 120 torch_gpu_streaming.py
+    peers_run 60 torch_gpu.py quick
+    peers_run 120 jax_gpu.py
+    for work in G1 G2 G3; do peers_compare "$work"; done
+}
