@@ -18,11 +18,13 @@ typedef struct FaultRow {
 static const FaultRow fault_rows[] = {
     // -- the device and the input
     {"copy.pageable", "Copies to the device are taken from pageable memory."},
+    {"copy.compute_stream", "Copies to the device are queued with the computation instead of beside it."},
     {"copy.serial", "A copy waits until the computation before it has ended."},
     {"copy.slow_ns", "Every copy lasts this many nanoseconds longer."},
     {"decode.slow_ns", "Every decoded batch lasts this many nanoseconds longer."},
     {"feed.refill_early", "A pinned slot is filled again before its copy to the device has ended."},
     {"input.drop_column", "The column of this index is missing from the input."},
+    {"device.endless_step", "A kernel that never ends is launched before this step."},
     {"device.hang_step", "The device call that begins this step does not come back before a signal."},
     {"device.hang_deaf", "A hanging device call does not come back on a signal either."},
     // -- arithmetic of a back end
