@@ -1,6 +1,6 @@
 // dataset - the snapshot of a night's data: its files, its good rows and their splits, fixed from opening to
 // closing.
-#include "input_internal.h"
+#include "packed_internal.h"
 
 #include <fedgate/hash.h>
 #include <fedgate/text.h>
@@ -36,8 +36,10 @@ bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const ch
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     const SourceFile *file = dataset_file_of(dataset, row);
-    return FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", file->path,
-                (unsigned long long)source_line(file, dataset->rows[row].offset), text);
+    uint64_t at = dataset->rows[row].offset;
+    return FAIL(error, ERROR_DATA, 0, "data file '%s', %s %llu: %s", file->path,
+                file->packed ? "row" : "line",
+                (unsigned long long)(file->packed ? at : source_line(file, at)), text);
 }
 
 int64_t dataset_host_bytes(const Dataset *dataset)
@@ -113,7 +115,20 @@ static bool copy_forbidden(Dataset *dataset, const Config *config, Error *error)
                : FAIL(error, ERROR_MEMORY, 0, "out of memory");
 }
 
-Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error *error)
+// All files are packed shards or none is: their rows are told apart by what only the one kind has.
+static bool same_kind(const Dataset *dataset, bool *ret_packed, Error *error)
+{
+    const SourceFile *first = &dataset->files[0];
+    for (size_t i = 0; i < dataset->file_count; i++)
+        if (dataset->files[i].shard != first->shard)
+            return FAIL(error, ERROR_CONFIG, 0, "data file '%s' is %s, but '%s' is %s", first->path,
+                        first->shard ? "a packed shard" : "text", dataset->files[i].path,
+                        first->shard ? "text" : "a packed shard");
+    *ret_packed = first->shard;
+    return true;
+}
+
+Dataset *dataset_open_rows(const Config *config, Clock *clock, Ledger *ledger, bool packing, Error *error)
 {
     Dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset) {
@@ -122,6 +137,7 @@ Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error 
     }
     dataset->clock = clock;
     dataset->ledger = ledger;
+    dataset->packing = packing;
     dataset->has_header = config_bool(config, "data.header");
     dataset->bad_allowed = config_integer(config, "data.bad_rows");
     dataset->host_cap_bytes = config_integer(config, "input.host_memory");
@@ -131,17 +147,24 @@ Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error 
     dataset->rows_choice = text_equal(rows, "text")     ? ROWS_TEXT
                            : text_equal(rows, "memory") ? ROWS_MEMORY
                                                         : ROWS_AUTO;
-    if (!copy_forbidden(dataset, config, error) || !open_files(dataset, config, error) ||
-        !scan_files(dataset, config, error) || !split_rows(dataset, config, error)) {
-        dataset_close(dataset);
-        return NULL;
-    }
-    if (dataset->schema.task == TASK_MULTICLASS && dataset->schema.classes < 2) {
-        FAIL(error, ERROR_DATA, 0, "target column has one class only");
-        dataset_close(dataset);
-        return NULL;
-    }
-    return dataset;
+    bool packed = false;
+    if (copy_forbidden(dataset, config, error) && open_files(dataset, config, error) &&
+        same_kind(dataset, &packed, error) &&
+        (packed ? packed_scan(dataset, config, error) : scan_files(dataset, config, error)))
+        return dataset;
+    dataset_close(dataset);
+    return NULL;
+}
+
+Dataset *dataset_open(const Config *config, Clock *clock, Ledger *ledger, Error *error)
+{
+    Dataset *dataset = dataset_open_rows(config, clock, ledger, false, error);
+    if (dataset && split_rows(dataset, config, error) &&
+        (dataset->schema.task != TASK_MULTICLASS || dataset->schema.classes >= 2 ||
+         FAIL(error, ERROR_DATA, 0, "target column has one class only")))
+        return dataset;
+    dataset_close(dataset);
+    return NULL;
 }
 
 void dataset_close(Dataset *dataset)
@@ -155,8 +178,10 @@ void dataset_close(Dataset *dataset)
         ledger_return(dataset->ledger, LEDGER_HOST, "input.index",
                       (int64_t)(dataset->row_capacity * sizeof *dataset->rows));
     free(dataset->rows);
-    for (size_t i = 0; i < dataset->file_count; i++)
+    for (size_t i = 0; i < dataset->file_count; i++) {
+        packed_free(dataset->files[i].packed);
         source_done(&dataset->files[i], dataset->ledger);
+    }
     free(dataset->files);
     for (size_t i = 0; i < dataset->forbidden_count; i++)
         free(dataset->forbidden[i]);
@@ -198,13 +223,17 @@ Json *dataset_describe(const Dataset *dataset)
         json_put_integer(row, "bytes", (int64_t)file->bytes);
         json_put_text(row, "sha256", hex);
         json_put_integer(row, "rows", (int64_t)file->rows);
+        if (file->packed) {
+            json_put_text(row, "pack", file->packed->pack);
+            json_put(row, "packed_from", json_copy_deep(file->packed->sources));
+        }
         json_add(files, row);
     }
     for (int s = 0; s < SPLIT_COUNT; s++)
         json_put_integer(rows, split_name((Split)s), (int64_t)dataset->split_count[s]);
     for (int64_t i = 0; i < dataset->bad && i < BAD_PLACES; i++) {
         Json *place = json_make_object();
-        json_put_text(place, "file", dataset->files[dataset->places[i].file].name);
+        json_put_text(place, "file", dataset->places[i].file);
         json_put_integer(place, "line", (int64_t)dataset->places[i].line);
         json_put_text(place, "reason", dataset->places[i].reason);
         json_add(places, place);

@@ -1,5 +1,5 @@
 // decode - rows to network inputs through the maps, and raw columns for rules and slices.
-#include "input_internal.h"
+#include "packed_internal.h"
 
 #include <fedgate/text.h>
 #include <math.h>
@@ -7,6 +7,38 @@
 #include <string.h>
 
 static const char table_account[] = "input.table";
+
+static int32_t *recode_table(const Dictionary *from, const Dictionary *to)
+{
+    int32_t *table = malloc((from->count + 1) * sizeof *table);
+    for (size_t k = 0; table && k < from->count; k++)
+        table[k] = dictionary_find(to, from->keys[k], from->lengths[k]) + 1;
+    return table;
+}
+
+// A table for each packed column instead of a search for each of its values; files of one dictionary share.
+static bool decoder_recode(RowDecoder *decoder, Error *error)
+{
+    const Dataset *dataset = decoder->dataset;
+    size_t width = decoder->maps->categorical_count;
+    decoder->recode = calloc(dataset->file_count * width + 1, sizeof *decoder->recode);
+    if (!decoder->recode)
+        return FAIL(error, ERROR_MEMORY, 0, "out of memory");
+    for (size_t i = 0; i < width; i++) {
+        const SchemaColumn *column = &dataset->schema.columns[decoder->category_field[i]];
+        for (size_t f = 0; !column->packed_number && f < dataset->file_count; f++) {
+            int32_t **table = &decoder->recode[f * width + i];
+            const Dictionary *own = dataset->files[f].packed->dictionary;
+            if (f > 0 && dataset->files[f - 1].packed->dictionary == own)
+                *table = table[-(ptrdiff_t)width];
+            else
+                *table = recode_table(&own[column->packed_at], &decoder->maps->categorical[i].codes);
+            if (!*table)
+                return FAIL(error, ERROR_MEMORY, 0, "out of memory");
+        }
+    }
+    return true;
+}
 
 bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps, Error *error)
 {
@@ -25,14 +57,20 @@ bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps,
         if ((decoder->category_field[i] = schema_find(&dataset->schema, maps->categorical[i].name)) ==
             SIZE_MAX)
             gone = maps->categorical[i].name;
-    if (!gone)
-        return true;
-    decoder_done(decoder);
-    return FAIL(error, ERROR_DATA, 0, "column '%s' of the maps is not in the data", gone);
+    bool good = gone ? FAIL(error, ERROR_DATA, 0, "column '%s' of the maps is not in the data", gone)
+                     : !dataset->files[0].packed || decoder_recode(decoder, error);
+    if (!good)
+        decoder_done(decoder);
+    return good;
 }
 
 void decoder_done(RowDecoder *decoder)
 {
+    size_t width = decoder->recode ? decoder->maps->categorical_count : 0;
+    for (size_t t = 0; t < width * (width > 0 ? decoder->dataset->file_count : 0); t++)
+        if (t < width || decoder->recode[t] != decoder->recode[t - width])
+            free(decoder->recode[t]);
+    free(decoder->recode);
     free(decoder->numeric_field);
     free(decoder->category_field);
     *decoder = (RowDecoder){0};
@@ -49,20 +87,24 @@ bool decoder_row(const RowDecoder *decoder, const Field *fields, size_t row, flo
         size_t at = decoder->numeric_field[i];
         double value = map->median;
         bool missing = schema_missing(&schema->columns[at], &fields[at]);
-        if (!missing && !number_parse(fields[at].text, fields[at].length, &value))
+        if (!missing && !field_number(&fields[at], &value))
             return dataset_fail_row(decoder->dataset, row, error, "column '%s' holds '%.*s', not a number",
-                                    map->name, (int)(fields[at].length < 60 ? fields[at].length : 60),
-                                    fields[at].text);
+                                    map->name, field_shown(&fields[at]), fields[at].text);
         x[i] = (float)numeric_apply(map, maps->transform, value);
         if (map->flag)
             *flag++ = missing ? 1.0f : 0.0f;
     }
+    size_t file =
+        decoder->recode ? (size_t)(dataset_file_of(decoder->dataset, row) - decoder->dataset->files) : 0;
     for (size_t i = 0; i < maps->categorical_count; i++) {
-        size_t at = decoder->category_field[i];
+        const Field *field = &fields[decoder->category_field[i]];
         // Code 0 is the unknown slot: missing, rare, never seen in training.
-        codes[i] = schema_missing(&schema->columns[at], &fields[at])
-                       ? 0
-                       : dictionary_find(&maps->categorical[i].codes, fields[at].text, fields[at].length) + 1;
+        if (schema_missing(&schema->columns[decoder->category_field[i]], field))
+            codes[i] = 0;
+        else if (field->kind == FIELD_CODE)
+            codes[i] = decoder->recode[file * maps->categorical_count + i][field->code];
+        else
+            codes[i] = dictionary_find(&maps->categorical[i].codes, field->text, field->length) + 1;
     }
     if (!schema_label(schema, &fields[schema->target], ret_target))
         return dataset_fail_row(decoder->dataset, row, error, "target changed since the file was opened");
@@ -137,10 +179,13 @@ static bool column_row(void *context, const RowReader *reader, size_t at, size_t
     ColumnFill *fill = context;
     const Field *field = &reader->fields[fill->field];
     double value;
-    bool number = !schema_missing(&reader->dataset->schema.columns[fill->field], field) &&
-                  number_parse(field->text, field->length, &value);
+    bool number =
+        !schema_missing(&reader->dataset->schema.columns[fill->field], field) && field_number(field, &value);
     fill->column->numbers[at] = number ? value : NAN;
-    if (!dictionary_add(&fill->seen, field->text, field->length, 1, &fill->column->codes[at]))
+    char buffer[32];
+    size_t length;
+    const char *text = field_text(field, buffer, &length);
+    if (!dictionary_add(&fill->seen, text, length, 1, &fill->column->codes[at]))
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
     return true;
 }

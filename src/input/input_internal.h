@@ -19,10 +19,17 @@ typedef struct CsvFormat {
     char delimiter;
     bool trim;
 } CsvFormat;
+// A field of a packed row says what it is instead of how it was written.
+typedef enum FieldKind { FIELD_TEXT, FIELD_NUMBER, FIELD_CODE } FieldKind;
 typedef struct Field {
-    const char *text;
+    const char *text;   // of a number: NULL, or the mark when it is missing
     uint32_t length;
     bool quoted;
+    uint8_t kind;
+    union {
+        double number;   // FIELD_NUMBER: NaN when missing
+        int32_t code;   // FIELD_CODE: index in the dictionary of its file and column, negative when missing
+    };
 } Field;
 typedef enum CsvFault { CSV_FINE, CSV_OPEN_QUOTE, CSV_TEXT_AFTER_QUOTE, CSV_NUL_BYTE } CsvFault;
 const char *csv_fault_text(CsvFault fault);
@@ -59,12 +66,14 @@ WARN_UNUSED bool dictionary_sorted(const Dictionary *from, int64_t least_count,
 typedef struct SourceFile {
     char *path, *name;   // name: without folder
     bool test, gzip;
+    bool shard;   // packed, by its name
     int fd;   // of the plain bytes: the file itself, or the unnamed copy of an unpacked one
     uint64_t stored_bytes, bytes;
     char *memory;   // the plain bytes, when they fit into the share of input.host_memory; fd is then -1 for
                     // gzip
     Digest digest;   // of the plain bytes
     struct timespec changed, modified;   // plain files only: at opening
+    struct PackedFile *packed;   // packed_internal.h; NULL: text
     size_t first_row, rows;
 } SourceFile;
 // memory_left: the bytes are kept in memory when there are no more of them than this; charged to account
@@ -79,7 +88,7 @@ uint64_t source_line(const SourceFile *file,
 
 // -- schema.c
 typedef enum ColumnRole { ROLE_NONE, ROLE_NUMERIC, ROLE_CATEGORICAL, ROLE_TARGET } ColumnRole;
-const char *role_name(ColumnRole role);
+const char *role_name(ColumnRole role);   // "unused"
 typedef struct Missing {
     char *text;
     size_t length;
@@ -89,10 +98,13 @@ typedef struct SchemaColumn {
     ColumnRole role;
     bool forbidden;
     bool dropped;   // planted fault: every value reads as missing
+    bool packed_number;   // packed files: in tensor `numeric`, else in `categorical`
+    size_t packed_at;   // and which column there
     Missing *missing;
     size_t missing_count;
 } SchemaColumn;
 typedef enum TaskKind { TASK_BINARY, TASK_MULTICLASS, TASK_REGRESSION } TaskKind;
+const char *task_name(TaskKind task);
 typedef struct Schema {
     CsvFormat format;
     TaskKind task;
@@ -103,17 +115,34 @@ typedef struct Schema {
     Dictionary labels;
     int32_t *label_class;   // declared tokens; empty: the tokens are class numbers
     int classes;   // of the declared labels, or seen
+    size_t *numeric, *categorical;   // columns of the features, in declared order
+    size_t numeric_count, categorical_count;
 } Schema;
 WARN_UNUSED bool schema_format(const Config *config, CsvFormat *ret_format, Error *error);
 // header: fields of the first record, NULL when data.columns names them.
 WARN_UNUSED bool schema_make(const Config *config, const Field *header, size_t header_count,
                              Schema *ret_schema, Error *error);
+// Its parts, for packed files. roles: what the columns are where the options name none.
+WARN_UNUSED bool schema_begin(Schema *schema, const Config *config, const Field *header, size_t header_count,
+                              Error *error);
+WARN_UNUSED bool schema_give_roles(Schema *schema, const Config *config, const ColumnRole *roles_or_null,
+                                   Error *error);
+WARN_UNUSED bool schema_add_missing(SchemaColumn *column, const char *token, Error *error);
+WARN_UNUSED bool schema_read_labels(Schema *schema, const Config *config, Error *error);
+WARN_UNUSED bool schema_find_place(const Schema *schema, const Config *config, const char *option,
+                                   size_t *ret_column, Error *error);   // left alone when the option is empty
+WARN_UNUSED bool schema_end(Schema *schema, const Config *config, Error *error);   // cutoff
 void schema_done(Schema *schema);
 size_t schema_find(const Schema *schema, const char *name);   // SIZE_MAX when absent
+
+// -- field.c: what a field means to a schema, however it is stored
 bool schema_missing(const SchemaColumn *column, const Field *field);
 // Class index or regression value of a label field; false when it is none.
 bool schema_label(const Schema *schema, const Field *field, double *ret_target);
 int schema_compare(const Field *a, const char *b, size_t b_length);   // numbers as numbers, else as text
+bool field_number(const Field *field, double *ret_value);   // false: not a number
+// A number is written in its shortest exact form into `buffer`.
+const char *field_text(const Field *field, char buffer[static 32], size_t *ret_length);
 
 // -- dataset.c
 typedef struct RowEntry {
@@ -121,7 +150,7 @@ typedef struct RowEntry {
     uint32_t length, ordinal;
 } RowEntry;   // ordinal: number of the record, left-out ones counted too
 typedef struct BadPlace {
-    size_t file;
+    char file[96];   // its name without folder
     uint64_t line;
     char reason[160];
 } BadPlace;
@@ -134,6 +163,7 @@ struct Dataset {
     size_t row_count, row_capacity;
     uint32_t *split_rows[SPLIT_COUNT];
     size_t split_count[SPLIT_COUNT];   // row numbers, ascending
+    bool packing;   // for `fedgate pack`: all rows, whatever the cutoff, in no split
     int64_t bad, bad_allowed, after_cutoff;
     BadPlace places[BAD_PLACES];
     size_t longest_record;
@@ -151,10 +181,26 @@ struct Dataset {
 int64_t dataset_host_bytes(const Dataset *dataset);
 // Option input.rows: whether a feed takes its rows from a RowStore (else it decodes each batch anew).
 bool dataset_rows_in_memory(const Dataset *dataset, bool device_asynchronous);
+// Files opened and rows indexed, not split.
+WARN_UNUSED Dataset *dataset_open_rows(const Config *config, Clock *clock, Ledger *ledger, bool packing,
+                                       Error *error);
 const SourceFile *dataset_file_of(const Dataset *dataset, size_t row);
 // Raises ERROR_DATA "file 'x', line n: <text>" for a row.
 bool dataset_fail_row(const Dataset *dataset, size_t row, Error *error, const char *format, ...)
     PRINTF_LIKE(4, 5);
+
+// -- index.c: good rows in the order they are found
+WARN_UNUSED bool index_row(Dataset *dataset, const RowEntry *row, Error *error);
+// Counts a bad row; false when it is one too many.
+WARN_UNUSED bool index_bad(Dataset *dataset, const BadPlace *place, Error *error);
+bool index_after_cutoff(const Dataset *dataset, const Field *fields);
+typedef struct RowOrder {
+    char *latest;
+    size_t length, capacity;
+} RowOrder;
+// Rows of a split by time must not go back in the declared column.
+WARN_UNUSED bool index_in_order(const Dataset *dataset, RowOrder *order, const Field *fields, Error *error);
+int field_shown(const Field *field);   // how many bytes of its text a message has
 
 // -- scan.c: index of every good row; bad rows counted against the tolerance
 WARN_UNUSED bool scan_files(Dataset *dataset, const Config *config, Error *error);
@@ -163,12 +209,15 @@ WARN_UNUSED bool scan_files(Dataset *dataset, const Config *config, Error *error
 WARN_UNUSED bool split_rows(Dataset *dataset, const Config *config, Error *error);
 
 // -- reader.c: rows to parsed fields. One per thread.
+typedef struct RowPlace {
+    size_t record;   // text, or the numbers of a packed row
+    size_t codes, target;   // packed rows only
+} RowPlace;
 typedef struct RowReader {
     const Dataset *dataset;
     char *buffer;
     size_t capacity;   // bytes of the rows read last
-    size_t
-        *place;   // [row_capacity] where each row begins in the buffer, or in its file when that is in memory
+    RowPlace *place;   // [row_capacity] in the buffer, or in the row's file when that is in memory
     size_t row_capacity;
     Field *fields;   // [columns] of the row split last
     char *scratch;
@@ -185,6 +234,9 @@ typedef bool (*RowVisit)(void *context, const RowReader *reader, size_t at_in_sp
                          Error *error);
 WARN_UNUSED bool reader_visit(const Dataset *dataset, Split split, RowVisit visit, void *context,
                               Error *error);
+// The same for rows [first, first + count) of the dataset, whatever their split; at counts from `first`.
+WARN_UNUSED bool reader_visit_range(const Dataset *dataset, size_t first, size_t count, RowVisit visit,
+                                    void *context, Error *error);
 
 // -- rowstore.c: the rows of a split as the network takes them, decoded once: in memory, charged to account
 // "input.rows". For feeds that take every row each epoch. Immutable, any thread.
@@ -222,6 +274,9 @@ struct Maps {
     size_t categorical_count;
     double target_mean, target_deviation;
 };
+// -- maps_json.c: a category as JSON, whatever its bytes
+Json *category_to_json(const char *text, size_t length);
+WARN_UNUSED bool category_from_json(const Json *value, Dictionary *codes, Error *error);   // ERROR_DATA when twice
 double numeric_apply(const NumericMap *map, TransformKind transform, double value);   // value is finite
 
 // -- decode.c: maps bound to the columns of a dataset
@@ -229,6 +284,7 @@ typedef struct RowDecoder {
     const Dataset *dataset;
     const Maps *maps;
     size_t *numeric_field, *category_field;
+    int32_t **recode;   // packed: [file x categorical] code of the file -> code of the maps; files may share one
 } RowDecoder;
 WARN_UNUSED bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps, Error *error);
 void decoder_done(RowDecoder *decoder);

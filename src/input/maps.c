@@ -11,7 +11,7 @@
 typedef struct Fit {
     const Dataset *dataset;
     size_t rows;
-    size_t *numeric_field, *category_field;
+    const size_t *numeric_field, *category_field;   // the schema's
     double *values;   // [numeric][rows], NaN where missing
     double *target;   // [rows]
     Dictionary *seen;   // [categorical]
@@ -31,8 +31,7 @@ static bool fit_row(void *context, const RowReader *reader, size_t at, size_t ro
     for (size_t i = 0; i < fit->numeric; i++) {
         const Field *field = &reader->fields[fit->numeric_field[i]];
         double value;
-        if (schema_missing(&schema->columns[fit->numeric_field[i]], field) ||
-            !number_parse(field->text, field->length, &value))
+        if (schema_missing(&schema->columns[fit->numeric_field[i]], field) || !field_number(field, &value))
             value = NAN;
         fit->values[i * fit->rows + at] = value;
     }
@@ -141,31 +140,29 @@ double numeric_apply(const NumericMap *map, TransformKind transform, double valu
     return map->last[low] + part * (map->first[low + 1] - map->last[low]);
 }
 
-static bool fit_prepare(Fit *fit, Maps *maps, const Dataset *dataset, const Config *config, Error *error)
+static bool fit_prepare(Fit *fit, Maps *maps, const Dataset *dataset, Error *error)
 {
+    const Schema *schema = &dataset->schema;
     fit->dataset = dataset;
     fit->rows = dataset_rows(dataset, SPLIT_TRAIN);
-    fit->numeric = config_list_count(config, "data.numeric");
-    fit->categorical = config_list_count(config, "data.categorical");
+    fit->numeric = schema->numeric_count;
+    fit->categorical = schema->categorical_count;
+    fit->numeric_field = schema->numeric;
+    fit->category_field = schema->categorical;
     maps->numeric = calloc(fit->numeric + 1, sizeof *maps->numeric);
     maps->categorical = calloc(fit->categorical + 1, sizeof *maps->categorical);
-    fit->numeric_field = calloc(fit->numeric + 1, sizeof *fit->numeric_field);
-    fit->category_field = calloc(fit->categorical + 1, sizeof *fit->category_field);
     fit->values = calloc(fit->numeric * fit->rows + 1, sizeof *fit->values);
     fit->target = calloc(fit->rows + 1, sizeof *fit->target);
     fit->seen = calloc(fit->categorical + 1, sizeof *fit->seen);
-    if (!maps->numeric || !maps->categorical || !fit->numeric_field || !fit->category_field || !fit->values ||
-        !fit->target || !fit->seen)
+    if (!maps->numeric || !maps->categorical || !fit->values || !fit->target || !fit->seen)
         return out_of_memory(error);
     for (; maps->numeric_count < fit->numeric; maps->numeric_count++) {
-        const char *name = config_list_text(config, "data.numeric", maps->numeric_count);
-        fit->numeric_field[maps->numeric_count] = schema_find(&dataset->schema, name);
+        const char *name = schema->columns[schema->numeric[maps->numeric_count]].name;
         if (!(maps->numeric[maps->numeric_count].name = text_duplicate(name)))
             return out_of_memory(error);
     }
     for (; maps->categorical_count < fit->categorical; maps->categorical_count++) {
-        const char *name = config_list_text(config, "data.categorical", maps->categorical_count);
-        fit->category_field[maps->categorical_count] = schema_find(&dataset->schema, name);
+        const char *name = schema->columns[schema->categorical[maps->categorical_count]].name;
         if (!(maps->categorical[maps->categorical_count].name = text_duplicate(name)))
             return out_of_memory(error);
     }
@@ -210,18 +207,16 @@ Maps *maps_fit(const Dataset *dataset, const Config *config, Error *error)
                           ? TRANSFORM_QUANTILE
                           : TRANSFORM_STANDARD;
     Fit fit = {0};
-    int64_t bytes = (int64_t)((config_list_count(config, "data.numeric") + 1) *
-                              dataset_rows(dataset, SPLIT_TRAIN) * sizeof(double));
+    int64_t bytes =
+        (int64_t)((dataset->schema.numeric_count + 1) * dataset_rows(dataset, SPLIT_TRAIN) * sizeof(double));
     bool good = ledger_charge(dataset->ledger, LEDGER_HOST, "input.fit", bytes, error);
     if (good) {
-        good = fit_prepare(&fit, maps, dataset, config, error) && fit_all(&fit, maps, config, error);
+        good = fit_prepare(&fit, maps, dataset, error) && fit_all(&fit, maps, config, error);
         ledger_return(dataset->ledger, LEDGER_HOST, "input.fit", bytes);
     }
     for (size_t i = 0; fit.seen && i < fit.categorical; i++)
         dictionary_done(&fit.seen[i]);
     free(fit.seen);
-    free(fit.numeric_field);
-    free(fit.category_field);
     free(fit.values);
     free(fit.target);
     if (good)

@@ -13,8 +13,6 @@
 static const char schema_text[] = "fedgate.maps/1";
 enum { CATEGORY_MAX = RECORD_MAX };
 
-static const char *const task_names[] = {
-    [TASK_BINARY] = "binary", [TASK_MULTICLASS] = "multiclass", [TASK_REGRESSION] = "regression"};
 static const char *const transform_names[] = {
     [TRANSFORM_STANDARD] = "standard", [TRANSFORM_QUANTILE] = "quantile-normal"};
 
@@ -42,7 +40,7 @@ static Json *ties_to_json(const NumericMap *map)
     return ties;
 }
 
-static Json *category_to_json(const char *text, size_t length)
+Json *category_to_json(const char *text, size_t length)
 {
     SCOPED_TEXT escaped;
     text_init(&escaped, 4 * (size_t)CATEGORY_MAX + 1);
@@ -63,7 +61,7 @@ Json *maps_to_json(const Maps *maps)
     Json *json = json_make_object(), *numeric = json_make_array(), *categorical = json_make_array(),
          *target = json_make_object();
     json_put_text(json, "schema", schema_text);
-    json_put_text(json, "task", task_names[maps->task]);
+    json_put_text(json, "task", task_name(maps->task));
     json_put_text(json, "transform", transform_names[maps->transform]);
     for (size_t i = 0; i < maps->numeric_count; i++) {
         const NumericMap *map = &maps->numeric[i];
@@ -187,7 +185,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool category_from_json(const Json *value, Dictionary *codes, Error *error)
+bool category_from_json(const Json *value, Dictionary *codes, Error *error)
 {
     const char *text = json_text_or(value, NULL), *hex = json_text_or(json_get(value, "hex"), NULL);
     size_t length = text ? strlen(text) : hex ? strlen(hex) / 2 : 0;
@@ -218,6 +216,8 @@ static bool category_from_json(const Json *value, Dictionary *codes, Error *erro
 static bool fill_from_json(Maps *maps, const Json *json, Error *error)
 {
     const char *schema;
+    const char *const task_names[] = {task_name(TASK_BINARY), task_name(TASK_MULTICLASS),
+                                      task_name(TASK_REGRESSION)};
     int task = 0, transform = 0;
     if (!json_get_text(json, "schema", &schema, error))
         return false;

@@ -25,7 +25,7 @@ static bool fill_row(void *context, const RowReader *reader, size_t at, size_t r
         size_t field = fill->decoder->numeric_field[i];
         double value;
         bool there = !schema_missing(&schema->columns[field], &reader->fields[field]) &&
-                     number_parse(reader->fields[field].text, reader->fields[field].length, &value);
+                     field_number(&reader->fields[field], &value);
         set->values[i * set->rows + at] = there ? value : NAN;
     }
     for (size_t i = 0; i < fill->maps->categorical_count; i++) {

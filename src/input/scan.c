@@ -16,8 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SCAN_BLOCK = 4 << 20, QUOTED_TEXT = 60 };
-static const char account[] = "input.index";
+enum { SCAN_BLOCK = 4 << 20 };
 
 typedef struct Scan {
     Dataset *dataset;
@@ -33,8 +32,7 @@ typedef struct Scan {
     int64_t blank_lines;
     uint64_t blank_line;   // seen since the last record
     bool ordered;   // split by time on a declared column: rows must not go back
-    char *latest;
-    size_t latest_length, latest_capacity;
+    RowOrder order;
 } Scan;
 
 static SourceFile *scan_file_of(const Scan *scan)
@@ -102,31 +100,19 @@ static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, u
     return true;
 }
 
-// Counts a bad row; false when it is one too many.
 PRINTF_LIKE(4, 5)
 static bool scan_bad(Scan *scan, uint64_t line, Error *error, const char *format, ...)
 {
-    Dataset *dataset = scan->dataset;
-    BadPlace place = {.file = scan->file, .line = line};
+    BadPlace place = {.line = line};
     va_list values;
     va_start(values, format);
     vsnprintf(place.reason, sizeof place.reason, format, values);
     va_end(values);
-    if (dataset->bad < BAD_PLACES)
-        dataset->places[dataset->bad] = place;
-    dataset->bad++;
-    if (dataset->bad <= dataset->bad_allowed)
+    snprintf(place.file, sizeof place.file, "%s", scan_file_of(scan)->name);
+    if (index_bad(scan->dataset, &place, error))
         return true;
-    FAIL(error, ERROR_DATA, 0, "data file '%s', line %llu: %s", scan_file_of(scan)->path,
-         (unsigned long long)line, place.reason);
-    return error_hint(error,
-                      "At most %lld bad rows are allowed by option 'data.bad_rows'; this is number %lld.",
-                      (long long)dataset->bad_allowed, (long long)dataset->bad);
-}
-
-static int shown(const Field *field)
-{
-    return field->length < QUOTED_TEXT ? (int)field->length : QUOTED_TEXT;
+    return error_prefix(error, "data file '%s', line %llu", scan_file_of(scan)->path,
+                        (unsigned long long)line);
 }
 
 // Reads every field that will be used later. ret_good false: counted as bad.
@@ -141,7 +127,7 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
         if (column->role == ROLE_NUMERIC && !schema_missing(column, field) &&
             !number_parse(field->text, field->length, &value))
             return scan_bad(scan, line, error, "column '%s' holds '%.*s', not a number within +-3.4e38",
-                            column->name, shown(field), field->text);
+                            column->name, field_shown(field), field->text);
         if (c == schema->cutoff && (field->length == 0 || schema_missing(column, field)))
             return scan_bad(scan, line, error, "column '%s', which the cutoff is compared with, is empty",
                             column->name);
@@ -152,7 +138,7 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
         FAIL(error, ERROR_DATA, 0,
              "data file '%s', line %llu: target column '%s' holds '%.*s', which is not %s",
              scan_file_of(scan)->path, (unsigned long long)line, schema->columns[schema->target].name,
-             shown(label), label->text,
+             field_shown(label), label->text,
              schema->task == TASK_REGRESSION ? "a number within +-3.4e38"
              : schema->labels.count > 0      ? "in option 'data.labels'"
                                              : "a class number");
@@ -164,60 +150,11 @@ static bool scan_check_fields(Scan *scan, uint64_t line, bool *ret_good, Error *
     return true;
 }
 
-// Rows of a split by time must not go back in the declared column.
-static bool scan_check_order(Scan *scan, uint64_t line, Error *error)
-{
-    const Field *field = &scan->fields[scan->dataset->schema.cutoff];
-    if (scan->latest && schema_compare(field, scan->latest, scan->latest_length) < 0)
-        return FAIL(
-            error, ERROR_DATA, 0,
-            "data file '%s', line %llu: rows are not in time order: column '%s' holds '%.*s' after '%.*s'",
-            scan_file_of(scan)->path, (unsigned long long)line,
-            scan->dataset->schema.columns[scan->dataset->schema.cutoff].name, shown(field), field->text,
-            (int)scan->latest_length, scan->latest);
-    if (!scan->latest || field->length > scan->latest_capacity) {
-        char *grown = realloc(scan->latest, field->length + 1);
-        if (!grown)
-            return FAIL(error, ERROR_MEMORY, 0, "out of memory");
-        scan->latest = grown;
-        scan->latest_capacity = field->length;
-    }
-    memcpy(scan->latest, field->text, field->length);
-    scan->latest_length = field->length;
-    return true;
-}
-
-static bool scan_keep(Scan *scan, const RowEntry *row, Error *error)
-{
-    Dataset *dataset = scan->dataset;
-    if (dataset->row_count == dataset->row_capacity) {
-        size_t capacity = dataset->row_capacity ? dataset->row_capacity * 2 : 4096;
-        if (capacity > UINT32_MAX)
-            return FAIL(error, ERROR_DATA, 0, "data has more than %u rows", UINT32_MAX / 2);
-        int64_t more = (int64_t)((capacity - dataset->row_capacity) * sizeof *row);
-        if (!ledger_charge(dataset->ledger, LEDGER_HOST, account, more, error))
-            return false;
-        RowEntry *grown = realloc(dataset->rows, capacity * sizeof *row);
-        if (!grown) {
-            ledger_return(dataset->ledger, LEDGER_HOST, account, more);
-            return FAIL(error, ERROR_MEMORY, 0, "out of memory for the index of %zu rows", capacity);
-        }
-        dataset->rows = grown;
-        dataset->row_capacity = capacity;
-        if ((int64_t)(capacity * sizeof *row) > dataset->host_cap_bytes)
-            return FAIL(error, ERROR_MEMORY, 0,
-                        "index of the rows needs more than option 'input.host_memory' allows: %lld bytes",
-                        (long long)dataset->host_cap_bytes);
-    }
-    dataset->rows[dataset->row_count++] = *row;
-    return true;
-}
-
 // Fields of a header or a row, into scan->fields.
 static size_t scan_split(Scan *scan, const char *record, size_t length, size_t max, CsvFault *ret_fault)
 {
-    size_t count = csv_split(&scan->dataset->schema.format, record, length, scan->fields, max, scan->scratch,
-                             ret_fault);
+    size_t count =
+        csv_split(&scan->dataset->schema.format, record, length, scan->fields, max, scan->scratch, ret_fault);
     if (*ret_fault == CSV_FINE && memchr(record, '\0', length))
         *ret_fault = CSV_NUL_BYTE;
     return count;
@@ -243,13 +180,13 @@ static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t off
         return false;
     if (!good)
         return true;
-    if (schema->cutoff_value && schema_compare(&scan->fields[schema->cutoff], schema->cutoff_value,
-                                               strlen(schema->cutoff_value)) > 0) {
+    if (index_after_cutoff(dataset, scan->fields)) {
         dataset->after_cutoff++;
         return true;
     }
-    if (scan->ordered && !scan_check_order(scan, line, error))
-        return false;
+    if (scan->ordered && !index_in_order(dataset, &scan->order, scan->fields, error))
+        return error_prefix(error, "data file '%s', line %llu", scan_file_of(scan)->path,
+                            (unsigned long long)line);
     const Field whole = {.text = record, .length = (uint32_t)length};
     const Field *id = schema->row_id == SIZE_MAX ? &whole : &scan->fields[schema->row_id];
     if (length > dataset->longest_record)
@@ -258,7 +195,7 @@ static bool scan_row(Scan *scan, const char *record, size_t length, uint64_t off
                     .id = hash_row(id->text, id->length),
                     .length = (uint32_t)length,
                     .ordinal = ordinal};
-    return scan_keep(scan, &row, error);
+    return index_row(dataset, &row, error);
 }
 
 // Blank lines turn out to be bad rows only when a record follows.
@@ -373,13 +310,13 @@ bool scan_files(Dataset *dataset, const Config *config, Error *error)
     bool good = scan.buffer && scan.fields && scan.scratch
                     ? schema_format(config, &dataset->schema.format, error)
                     : FAIL(error, ERROR_MEMORY, 0, "out of memory for reading data files");
-    scan.ordered = text_equal(config_text(config, "split.method"), "time") &&
+    scan.ordered = !dataset->packing && text_equal(config_text(config, "split.method"), "time") &&
                    *config_text(config, "data.cutoff_column") != '\0';
     for (scan.file = 0; good && scan.file < dataset->file_count; scan.file++)
         good = scan_one_file(&scan, error);
     free(scan.buffer);
     free(scan.fields);
     free(scan.scratch);
-    free(scan.latest);
+    free(scan.order.latest);
     return good;
 }

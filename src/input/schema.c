@@ -15,6 +15,17 @@ static const char *const role_names[] = {
     [ROLE_TARGET] = "target",
 };
 
+static const char *const task_names[] = {
+    [TASK_BINARY] = "binary",
+    [TASK_MULTICLASS] = "multiclass",
+    [TASK_REGRESSION] = "regression",
+};
+
+const char *task_name(TaskKind task)
+{
+    return task_names[task];
+}
+
 const char *role_name(ColumnRole role)
 {
     return role_names[role];
@@ -94,29 +105,48 @@ static bool schema_give_role(Schema *schema, const char *option, const char *nam
     return true;
 }
 
-static bool schema_give_roles(Schema *schema, const Config *config, Error *error)
+typedef struct FeatureList {
+    const char *option;
+    ColumnRole role;
+    size_t **columns, *count;
+} FeatureList;
+
+static bool schema_list_features(Schema *schema, const Config *config, const FeatureList *list,
+                                 const ColumnRole *roles, Error *error)
 {
-    static const struct {
-        const char *option;
-        ColumnRole role;
-    } lists[] = {
-        {"data.numeric", ROLE_NUMERIC},
-        {"data.categorical", ROLE_CATEGORICAL},
+    size_t wanted = config_list_count(config, list->option);
+    size_t *columns = *list->columns = calloc(wanted + schema->count + 1, sizeof *columns);
+    if (!columns)
+        return out_of_memory(error);
+    for (size_t i = 0; i < wanted; i++) {
+        const char *name = config_list_text(config, list->option, i);
+        if (!schema_give_role(schema, list->option, name, list->role, error))
+            return false;
+        columns[(*list->count)++] = schema_find(schema, name);
+    }
+    for (size_t c = 0; roles && c < schema->count; c++)
+        if (roles[c] == list->role) {
+            schema->columns[c].role = list->role;
+            columns[(*list->count)++] = c;
+        }
+    return true;
+}
+
+bool schema_give_roles(Schema *schema, const Config *config, const ColumnRole *roles, Error *error)
+{
+    const FeatureList lists[] = {
+        {"data.numeric", ROLE_NUMERIC, &schema->numeric, &schema->numeric_count},
+        {"data.categorical", ROLE_CATEGORICAL, &schema->categorical, &schema->categorical_count},
     };
     const char *target = config_text(config, "data.target");
+    size_t named = config_list_count(config, "data.numeric") + config_list_count(config, "data.categorical");
     if (!schema_give_role(schema, "data.target", target, ROLE_TARGET, error))
         return false;
     schema->target = schema_find(schema, target);
-    size_t features = 0;
-    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
-        size_t count = config_list_count(config, lists[l].option);
-        for (size_t i = 0; i < count; i++)
-            if (!schema_give_role(schema, lists[l].option, config_list_text(config, lists[l].option, i),
-                                  lists[l].role, error))
-                return false;
-        features += count;
-    }
-    if (features == 0)
+    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++)
+        if (!schema_list_features(schema, config, &lists[l], named == 0 ? roles : NULL, error))
+            return false;
+    if (schema->numeric_count + schema->categorical_count == 0)
         return FAIL(
             error, ERROR_CONFIG, 0,
             "options 'data.numeric' and 'data.categorical' name no column: there is nothing to learn from");
@@ -125,23 +155,17 @@ static bool schema_give_roles(Schema *schema, const Config *config, Error *error
         if (at != SIZE_MAX)
             schema->columns[at].forbidden = true;
     }
-    static const struct {
-        const char *option;
-        size_t place;
-    } places[] = {
-        {"data.row_id", offsetof(Schema, row_id)},
-        {"data.cutoff_column", offsetof(Schema, cutoff)},
-    };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const char *name = config_text(config, places[i].option);
-        size_t *place = (size_t *)(void *)((char *)schema + places[i].place);
-        if (*name != '\0' && !schema_need(schema, places[i].option, name, place, error))
-            return false;
-    }
     return true;
 }
 
-static bool column_add_missing(SchemaColumn *column, const char *token)
+bool schema_find_place(const Schema *schema, const Config *config, const char *option, size_t *ret_column,
+                       Error *error)
+{
+    const char *name = config_text(config, option);
+    return *name == '\0' || schema_need(schema, option, name, ret_column, error);
+}
+
+bool schema_add_missing(SchemaColumn *column, const char *token, Error *error)
 {
     Missing *grown = realloc(column->missing, (column->missing_count + 1) * sizeof *grown);
     char *copy = text_duplicate(token);
@@ -149,7 +173,7 @@ static bool column_add_missing(SchemaColumn *column, const char *token)
         column->missing = grown;
     if (!grown || !copy) {
         free(copy);
-        return false;
+        return out_of_memory(error);
     }
     grown[column->missing_count++] = (Missing){copy, strlen(copy)};
     return true;
@@ -171,14 +195,14 @@ static bool schema_read_missing(Schema *schema, const Config *config, Error *err
             return false;
         for (size_t c = 0; c < schema->count; c++)
             if ((every ? c != schema->target : c == only) &&
-                !column_add_missing(&schema->columns[c], equals + 1))
-                return out_of_memory(error);
+                !schema_add_missing(&schema->columns[c], equals + 1, error))
+                return false;
     }
     return true;
 }
 
 // TOKEN=CLASS, cut at the last '=' so that a token may hold one.
-static bool schema_read_labels(Schema *schema, const Config *config, Error *error)
+bool schema_read_labels(Schema *schema, const Config *config, Error *error)
 {
     size_t count = config_list_count(config, "data.labels");
     if (count == 0)
@@ -221,14 +245,11 @@ static bool schema_read_labels(Schema *schema, const Config *config, Error *erro
     return good;
 }
 
-static bool schema_fill(Schema *schema, const Config *config, const Field *header, size_t header_count,
-                        Error *error)
+bool schema_end(Schema *schema, const Config *config, Error *error)
 {
-    if (!schema_name_columns(schema, config, header, header_count, error) ||
-        !schema_give_roles(schema, config, error) || !schema_read_missing(schema, config, error) ||
-        !schema_read_labels(schema, config, error))
-        return false;
     const char *cutoff = config_text(config, "data.cutoff");
+    if (!schema_find_place(schema, config, "data.cutoff_column", &schema->cutoff, error))
+        return false;
     if (*cutoff != '\0' && schema->cutoff == SIZE_MAX)
         return FAIL(error, ERROR_CONFIG, 0, "option 'data.cutoff' needs 'data.cutoff_column'");
     if (*cutoff != '\0' && !(schema->cutoff_value = text_duplicate(cutoff)))
@@ -250,24 +271,26 @@ bool schema_format(const Config *config, CsvFormat *ret_format, Error *error)
     return true;
 }
 
+bool schema_begin(Schema *schema, const Config *config, const Field *header, size_t header_count,
+                  Error *error)
+{
+    *schema = (Schema){.target = SIZE_MAX, .row_id = SIZE_MAX, .cutoff = SIZE_MAX};
+    for (int t = TASK_BINARY; t <= TASK_REGRESSION; t++)
+        if (text_equal(config_text(config, "task"), task_names[t]))
+            schema->task = (TaskKind)t;
+    return schema_format(config, &schema->format, error) &&
+           schema_name_columns(schema, config, header, header_count, error);
+}
+
 bool schema_make(const Config *config, const Field *header, size_t header_count, Schema *ret_schema,
                  Error *error)
 {
-    static const struct {
-        const char *name;
-        TaskKind task;
-    } tasks[] = {
-        {"binary", TASK_BINARY},
-        {"multiclass", TASK_MULTICLASS},
-        {"regression", TASK_REGRESSION},
-    };
-    Schema schema = {.target = SIZE_MAX, .row_id = SIZE_MAX, .cutoff = SIZE_MAX};
-    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
-        if (text_equal(config_text(config, "task"), tasks[i].name))
-            schema.task = tasks[i].task;
-    if (!schema_format(config, &schema.format, error))
-        return false;
-    if (!schema_fill(&schema, config, header, header_count, error)) {
+    Schema schema;
+    if (!schema_begin(&schema, config, header, header_count, error) ||
+        !schema_give_roles(&schema, config, NULL, error) || !schema_read_missing(&schema, config, error) ||
+        !schema_read_labels(&schema, config, error) ||
+        !schema_find_place(&schema, config, "data.row_id", &schema.row_id, error) ||
+        !schema_end(&schema, config, error)) {
         schema_done(&schema);
         return false;
     }
@@ -286,42 +309,8 @@ void schema_done(Schema *schema)
     free(schema->columns);
     free(schema->cutoff_value);
     free(schema->label_class);
+    free(schema->numeric);
+    free(schema->categorical);
     dictionary_done(&schema->labels);
     *schema = (Schema){0};
-}
-
-bool schema_missing(const SchemaColumn *column, const Field *field)
-{
-    for (size_t i = 0; i < column->missing_count; i++)
-        if (column->missing[i].length == field->length &&
-            memcmp(column->missing[i].text, field->text, field->length) == 0)
-            return true;
-    return column->dropped;
-}
-
-bool schema_label(const Schema *schema, const Field *field, double *ret_target)
-{
-    if (schema->labels.count > 0) {
-        int32_t code = dictionary_find(&schema->labels, field->text, field->length);
-        if (code >= 0)
-            *ret_target = schema->label_class[code];
-        return code >= 0;
-    }
-    double value;
-    if (!number_parse(field->text, field->length, &value))
-        return false;
-    if (schema->task != TASK_REGRESSION &&
-        (value < 0 || value != floor(value) || value >= (schema->task == TASK_BINARY ? 2 : CLASSES_MAX)))
-        return false;
-    *ret_target = value;
-    return true;
-}
-
-int schema_compare(const Field *a, const char *b, size_t b_length)
-{
-    double x, y;
-    if (number_parse(a->text, a->length, &x) && number_parse(b, b_length, &y))
-        return (x > y) - (x < y);
-    int order = memcmp(a->text, b, a->length < b_length ? a->length : b_length);
-    return order != 0 ? order : (a->length > b_length) - (a->length < b_length);
 }

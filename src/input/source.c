@@ -77,6 +77,7 @@ static bool source_fill(SourceFile *file, const char *path, int64_t memory_left,
     file->name = text_duplicate(slash ? slash + 1 : path);
     if (!file->path || !file->name)
         return FAIL(error, ERROR_MEMORY, 0, "out of memory");
+    file->shard = text_ends_with(path, ".safetensors") || text_ends_with(path, ".safetensors.gz");
     // A pipe put in the place of a file does not block us: it is opened, looked at, and refused.
     file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ENXIO))
