@@ -70,17 +70,22 @@ static int device_count(void)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+// Nothing that waits may be called when the device hangs: the end of the process frees all.
 static void close_device(void *handle)
 {
     CudaDevice *device = (CudaDevice *)handle;
     if (!device)
         return;
     if (device->compute)
-        cudaStreamSynchronize(device->compute);
+        cuda_drain(device, device->compute, "close");
     if (device->copy)
-        cudaStreamSynchronize(device->copy);
+        cuda_drain(device, device->copy, "close");
+    trace_close(device);
+    nvml_close(device->nvml);
+    pthread_mutex_destroy(&device->compute_lock);
+    if (cuda_hangs(device))
+        return;
     gemm_close(device->gemm);
-    cudaFree(device->workspace);
     if (device->compute)
         cudaStreamDestroy(device->compute);
     if (device->copy)
@@ -88,45 +93,93 @@ static void close_device(void *handle)
     free(device);
 }
 
-// What the driver counts as used on the card when everything is open: context, libraries and scratch of ours,
-// and whatever other programs hold.
+static void name_libraries(const CudaDevice *device, const char *lt, char *ret_libraries, size_t size)
+{
+    int runtime = 0, supported = 0;
+    char driver[80];
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&supported);
+    if (!nvml_driver(device->nvml, driver, sizeof driver))
+        snprintf(driver, sizeof driver, "for CUDA %d.%d", supported / 1000, supported % 1000 / 10);
+    snprintf(ret_libraries, size, "CUDA %d.%d, driver %s, %s", runtime / 1000, runtime % 1000 / 10, driver,
+             lt);
+}
+
+// What context, libraries and kernels took: as the driver counts this process, else what is used more than
+// before, else all that is used.
+static int64_t context_bytes(const CudaDevice *device, int64_t total, int64_t left)
+{
+    const int64_t own = nvml_own(device->nvml);
+    int64_t card, used;
+    if (own > 0)
+        return own;
+    if (device->used_before >= 0 && nvml_memory(device->nvml, &card, &used) && used >= device->used_before)
+        return used - device->used_before;
+    return total - left;
+}
+
 static bool describe(CudaDevice *device, const char *lt, FedgateFacts *facts)
 {
     cudaDeviceProp properties;
-    int driver = 0, runtime = 0;
     size_t left = 0, total = 0;
     if (!cuda_good(device, cudaGetDeviceProperties(&properties, device->index), "properties") ||
-        !cuda_good(device, cudaDriverGetVersion(&driver), "driver version") ||
-        !cuda_good(device, cudaRuntimeGetVersion(&runtime), "runtime version") ||
         !cuda_good(device, cudaMemGetInfo(&left, &total), "memory"))
         return false;
     device->multiprocessors = properties.multiProcessorCount;
     snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, properties.name);
     snprintf(facts->core, sizeof facts->core, "sm_%d%d, %d SM", properties.major, properties.minor,
              properties.multiProcessorCount);
-    snprintf(facts->libraries, sizeof facts->libraries, "CUDA driver %d, runtime %d, %s", driver, runtime,
-             lt);
+    snprintf(facts->timeline, sizeof facts->timeline, "CUPTI activity, sampled windows");
+    name_libraries(device, lt, facts->libraries, sizeof facts->libraries);
     facts->cores = properties.multiProcessorCount;
     facts->threads = 1;
     facts->memory_bytes = (int64_t)total;
-    facts->context_bytes = (int64_t)(total - left);
+    facts->context_bytes = context_bytes(device, (int64_t)total, (int64_t)left);
+    facts->workspace_bytes = CUDA_WORKSPACE;
     facts->asynchronous = true;
-    facts->masks = true;
     facts->types = 1u << FEDGATE_FP32 | 1u << FEDGATE_BF16 | 1u << FEDGATE_FP16;
     return true;
 }
 
+// cuBLASLt takes memory at its first product, so there is one before memory is measured: of each type, on
+// zeros.
+static bool warm_products(CudaDevice *device)
+{
+    enum { SIDE = 256, BYTES = SIDE * SIDE * 4 };
+    char *memory = NULL;
+    if (!cuda_good(device, cudaMalloc(&memory, CUDA_WORKSPACE + 3 * BYTES), "first products") ||
+        !cuda_good(device, cudaMemsetAsync(memory, 0, CUDA_WORKSPACE + 3 * BYTES, device->compute),
+                   "first products"))
+        return false;
+    cuda_set_workspace(device, memory);
+    for (int type = FEDGATE_FP32; type <= FEDGATE_FP16; type++) {
+        Product product = {};
+        product.type = product.out_type = (FedgateType)type;
+        product.m = product.n = product.k = SIDE;
+        product.a = memory + CUDA_WORKSPACE;
+        product.b = memory + CUDA_WORKSPACE + BYTES;
+        product.d = memory + CUDA_WORKSPACE + 2 * BYTES;
+        product.alpha = 1;
+        gemm_multiply(device, &product);
+    }
+    bool good = cuda_drain(device, device->compute, "first products") &&
+                cuda_good(device, cudaFree(memory), "first products");
+    device->workspace = device->scratch = NULL;
+    device->counters = NULL;
+    return good;
+}
+
 static bool prepare(CudaDevice *device, char *ret_lt, size_t lt_size, char *ret_reason)
 {
+    int64_t total;
+    device->nvml = nvml_open(device->index);
+    if (!nvml_memory(device->nvml, &total, &device->used_before))
+        device->used_before = -1;
     if (cuda_good(device, cudaSetDevice(device->index), "choice of the device") &&
         cuda_good(device, cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking), "stream") &&
-        cuda_good(device, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking), "stream") &&
-        cuda_good(device, cudaMalloc(&device->workspace, CUDA_WORKSPACE), "workspace") &&
-        cuda_good(device, cudaMemset(device->workspace, 0, CUDA_WORKSPACE), "workspace")) {
-        cuda_set_workspace(device, device->workspace);
+        cuda_good(device, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking), "stream"))
         device->gemm = gemm_open(ret_lt, lt_size, ret_reason);
-    }
-    return device->gemm != NULL;
+    return device->gemm && warm_products(device);
 }
 
 static void *open_device(int index, int threads, const FedgateHost *host, FedgateFacts *ret_facts,
@@ -139,6 +192,10 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
         return NULL;
     device->host = host;
     device->index = index;
+    device->pageable = cuda_fault(device, "copy.pageable", 0) != 0;
+    device->on_compute = cuda_fault(device, "copy.compute_stream", 0) != 0;
+    device->serial = cuda_fault(device, "copy.serial", 0) != 0;
+    pthread_mutex_init(&device->compute_lock, NULL);
     if (prepare(device, lt, sizeof lt, ret_reason) && describe(device, lt, ret_facts))
         return device;
     cuda_failed(device, ret_reason);
@@ -148,25 +205,33 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
 
 // -- memory
 
+static void *take_pinned(const CudaDevice *device, size_t size)
+{
+    enum { ALIGNMENT = 4096 };
+    void *address = NULL;
+    if (device->pageable)
+        address = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    else if (cudaHostAlloc(&address, size, cudaHostAllocDefault) != cudaSuccess)
+        cudaGetLastError();   // none left is an answer here, not a failure of the device
+    if (address)
+        memset(address, 0, size);
+    return address;
+}
+
 // Zeroed when this returns: a copy on the other stream may follow at once.
 static void *take(void *handle, FedgateMemory memory, int64_t bytes)
 {
     CudaDevice *device = (CudaDevice *)handle;
+    const size_t size = bytes > 0 ? (size_t)bytes : 1;
     void *address = NULL;
-    size_t size = bytes > 0 ? (size_t)bytes : 1;
-    cudaError_t result = memory == FEDGATE_MEMORY_DEVICE
-                             ? cudaMalloc(&address, size)
-                             : cudaHostAlloc(&address, size, cudaHostAllocDefault);
-    if (result != cudaSuccess) {
-        cudaGetLastError();   // none left is an answer here, not a failure of the device
+    if (memory == FEDGATE_MEMORY_PINNED)
+        return take_pinned(device, size);
+    if (cuda_hangs(device) || cudaMalloc(&address, size) != cudaSuccess) {
+        cudaGetLastError();
         return NULL;
     }
-    if (memory == FEDGATE_MEMORY_PINNED) {
-        memset(address, 0, size);
-    } else {
-        cuda_good(device, cudaMemsetAsync(address, 0, size, device->compute), "zero");
-        cuda_good(device, cudaStreamSynchronize(device->compute), "zero");
-    }
+    if (cuda_good(device, cudaMemsetAsync(address, 0, size, device->compute), "zero"))
+        cuda_drain(device, device->compute, "zero");
     return address;
 }
 
@@ -174,7 +239,31 @@ static void give(void *handle, FedgateMemory memory, void *address, int64_t byte
 {
     (void)bytes;
     CudaDevice *device = (CudaDevice *)handle;
-    cuda_good(device, memory == FEDGATE_MEMORY_DEVICE ? cudaFree(address) : cudaFreeHost(address), "free");
+    if (memory == FEDGATE_MEMORY_PINNED && device->pageable)
+        free(address);
+    else if (!cuda_hangs(device))
+        cuda_good(device, memory == FEDGATE_MEMORY_DEVICE ? cudaFree(address) : cudaFreeHost(address),
+                  "free");
+}
+
+static void workspace(void *handle, void *memory)
+{
+    cuda_set_workspace((CudaDevice *)handle, memory);
+}
+
+static bool memory_use(void *handle, FedgateMemoryUse *ret_use)
+{
+    CudaDevice *device = (CudaDevice *)handle;
+    FedgateMemoryUse use = {0, 0, device->used_before, nvml_own(device->nvml)};
+    size_t left = 0, total = 0;
+    if (!nvml_memory(device->nvml, &use.total, &use.used)) {
+        if (cudaMemGetInfo(&left, &total) != cudaSuccess)
+            return false;
+        use.total = (int64_t)total;
+        use.used = (int64_t)(total - left);
+    }
+    *ret_use = use;
+    return true;
 }
 
 extern "C" const FedgateBackend fedgate_backend = {
@@ -216,12 +305,12 @@ extern "C" const FedgateBackend fedgate_backend = {
     cuda_settle,
     cuda_adam,
     NULL,   // now_ns: the host's clock
-    NULL,   // workspace
-    NULL,   // memory
+    workspace,
+    memory_use,
     cuda_record_begin,
     cuda_record_end,
     cuda_replay,
     cuda_record_free,
-    NULL,   // traces
-    NULL,
+    cuda_trace_begin,
+    cuda_trace_end,
 };

@@ -11,6 +11,8 @@
 #include <fedgate/backend_abi.h>
 #include <pthread.h>
 
+#include "trace_window.h"
+
 enum {
     CUDA_WARP = 32,
     CUDA_BLOCK = 256,
@@ -24,16 +26,15 @@ enum {
     CUDA_WORKSPACE = CUDA_GEMM_WORKSPACE + CUDA_SCRATCH + CUDA_COUNTER_BYTES
 };
 
+typedef struct CudaTrace CudaTrace;   // trace.cu: what was noted in a window
+typedef struct CudaNvml CudaNvml;   // nvml.cu
 typedef struct CudaGemm CudaGemm;   // gemm.cu: cuBLASLt handle and the plans made so far
 typedef enum CudaHealth { CUDA_WELL, CUDA_FAILING, CUDA_FAILED } CudaHealth;
 
-typedef struct CudaMark {   // in a recording: a step begins after `nodes` of its operations
-    int64_t step, nodes;
-} CudaMark;
 typedef struct CudaGraph {
     cudaGraphExec_t exec;
-    int64_t nodes, count, room;
-    CudaMark *marks;   // [count]
+    int64_t operations, count, room;
+    TraceMark *marks;   // [count]
 } CudaGraph;
 
 typedef struct CudaDevice {
@@ -46,8 +47,12 @@ typedef struct CudaDevice {
     unsigned *counters;   // 0 between operations
     bool programmatic;   // kernels may be launched before those they wait for have ended
     CudaGraph *recording;   // being made
+    CudaTrace *trace;
+    bool tracing;   // atomic: a window is open
+    CudaNvml *nvml;   // NULL: not there
+    int64_t used_before;   // by everybody before the context was made; -1: unknown
     pthread_mutex_t compute_lock;   // see cuda_lock_compute
-    bool copies_wait;   // planted: copies run on the compute stream or in turn with it
+    bool pageable, on_compute, serial;   // planted: pinned memory is none; where and when copies run
     bool hangs;   // atomic: something queued did not end in time, and nothing that waits for it may be called
     int health;   // CudaHealth, atomic: copies fail in other threads than operations
     char failure[FEDGATE_REASON_SIZE];   // final once CUDA_FAILED
@@ -86,12 +91,12 @@ static inline bool cuda_hangs(const CudaDevice *device)
 // Planted faults let copies touch the compute stream, which must not happen while it is captured.
 static inline void cuda_lock_compute(CudaDevice *device)
 {
-    if (device->copies_wait)
+    if (device->on_compute || device->serial)
         pthread_mutex_lock(&device->compute_lock);
 }
 static inline void cuda_unlock_compute(CudaDevice *device)
 {
-    if (device->copies_wait)
+    if (device->on_compute || device->serial)
         pthread_mutex_unlock(&device->compute_lock);
 }
 
@@ -139,6 +144,30 @@ bool cuda_record_begin(void *device, char *ret_reason);
 void *cuda_record_end(void *device, int64_t *ret_bytes, char *ret_reason);
 void cuda_replay(void *device, void *recording, int64_t first_step);
 void cuda_record_free(void *device, void *recording);
+
+// -- trace.cu
+static inline bool trace_open(const CudaDevice *device)
+{
+    return __atomic_load_n(&device->tracing, __ATOMIC_ACQUIRE);
+}
+bool cuda_trace_begin(void *device, char *ret_reason);
+bool cuda_trace_end(void *device, FedgateTraceTrust *ret_trust, char *ret_reason);
+void trace_close(CudaDevice *device);
+// Notes for the open window, if there is one: `begin` is trace_now before the call of CUDA, 0 without a window.
+int64_t trace_now(const CudaDevice *device);
+void trace_note_step(CudaDevice *device, int64_t step);
+void trace_note_replay(CudaDevice *device, const CudaGraph *graph, int64_t first_step, int64_t begin);
+void trace_note_copy(CudaDevice *device, const FedgateCopy *copy, int64_t begin);
+
+// -- library.cu: a library by one of its file names; NULL: ret_tried says where it was looked for
+void *cuda_library(const char *const *names, int count, char *ret_tried, size_t size);
+
+// -- nvml.cu; NULL is a library that can say nothing
+CudaNvml *nvml_open(int device);
+void nvml_close(CudaNvml *nvml);
+bool nvml_memory(const CudaNvml *nvml, int64_t *ret_total, int64_t *ret_used);
+int64_t nvml_own(const CudaNvml *nvml);   // bytes of this process; -1: cannot be said
+bool nvml_driver(const CudaNvml *nvml, char *ret_version, unsigned size);
 
 // -- operations of the table
 void cuda_count_nonfinite(void *device, const float *x, int64_t count, int64_t *total);

@@ -58,33 +58,6 @@ struct CudaGemm {
     int count;
 };
 
-// -- finding the library: FEDGATE_CUDA_LIBRARIES (a folder), the loader's path, then the toolkit's usual
-// place
-
-static void *try_library(const char *folder, const char *name, char *tried, size_t size)
-{
-    char path[512];
-    int length = snprintf(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", name);
-    size_t used = strlen(tried);
-    void *library = length > 0 && length < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!library && snprintf(tried + used, size - used, "%s%s", used ? ", " : "", path) < 0)
-        tried[used] = '\0';
-    return library;
-}
-
-static void *find_library(char *tried, size_t size)
-{
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    const char *const folders[] = {getenv("FEDGATE_CUDA_LIBRARIES"), "", "/usr/local/cuda/lib64"};
-    void *library = NULL;
-    tried[0] = '\0';
-    for (const char *folder : folders)
-        for (const char *name : names)
-            if (folder && !library)
-                library = try_library(folder, name, tried, size);
-    return library;
-}
-
 static bool load_functions(Lt *lt, char *ret_reason)
 {
 #define ROW(name)                                                                                            \
@@ -100,16 +73,19 @@ static bool load_functions(Lt *lt, char *ret_reason)
 
 CudaGemm *gemm_open(char *ret_libraries, size_t size, char *ret_reason)
 {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     CudaGemm *gemm = (CudaGemm *)calloc(1, sizeof *gemm);
     char tried[FEDGATE_REASON_SIZE - 40];
     if (!gemm)
         return NULL;
-    gemm->lt.library = find_library(tried, sizeof tried);
+    gemm->lt.library = cuda_library(names, 2, tried, sizeof tried);
     if (!gemm->lt.library)
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "cuBLASLt is not found; tried %.180s", tried);
     else if (load_functions(&gemm->lt, ret_reason)) {
         if (gemm->lt.cublasLtCreate(&gemm->handle) == CUBLAS_STATUS_SUCCESS) {
-            snprintf(ret_libraries, size, "cublasLt %zu", gemm->lt.cublasLtGetVersion());
+            const size_t version = gemm->lt.cublasLtGetVersion();
+            snprintf(ret_libraries, size, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100,
+                     version % 100);
             return gemm;
         }
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "cuBLASLt could not be started");

@@ -60,7 +60,7 @@ static void mark_recording(CudaDevice *device, int64_t step)
     cudaGraph_t captured = NULL;
     if (graph->count == graph->room) {
         int64_t room = graph->room ? 2 * graph->room : 64;
-        CudaMark *marks = (CudaMark *)realloc(graph->marks, (size_t)room * sizeof *marks);
+        TraceMark *marks = (TraceMark *)realloc(graph->marks, (size_t)room * sizeof *marks);
         if (!marks) {
             cuda_fail(device, "mark in a recording", "no memory");
             return;
@@ -70,7 +70,25 @@ static void mark_recording(CudaDevice *device, int64_t step)
     }
     if (cuda_good(device, cudaStreamGetCaptureInfo(device->compute, &status, NULL, &captured),
                   "mark in a recording"))
-        graph->marks[graph->count++] = CudaMark{step, captured ? count_nodes(captured) : 0};
+        graph->marks[graph->count++] = TraceMark{step, captured ? count_nodes(captured) : 0};
+}
+
+// The planted fault: a kernel that outlasts any limit, though not the day, should nobody end its process.
+static __global__ void endless()
+{
+    enum : unsigned long long { LIMIT_NS = 900000000000ull };
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    while (now - begin < LIMIT_NS);
+}
+
+static void plant_endless(CudaDevice *device, int64_t first, int64_t count)
+{
+    const double step = cuda_fault(device, "device.endless_step", -1);
+    if (!device->recording && step >= (double)first && step < (double)(first + count))
+        endless<<<1, 1, 0, device->compute>>>();
 }
 
 void cuda_mark_step(void *handle, int64_t step)
@@ -78,6 +96,9 @@ void cuda_mark_step(void *handle, int64_t step)
     CudaDevice *device = (CudaDevice *)handle;
     if (device->recording)
         mark_recording(device, step);
+    else
+        trace_note_step(device, step);
+    plant_endless(device, step, 1);
 }
 
 // Every node must be work that a trace shows, or steps could not be cut by counting.
@@ -138,8 +159,8 @@ void *cuda_record_end(void *handle, int64_t *ret_bytes, char *ret_reason)
     if (result != cudaSuccess && !cuda_failed(device, ret_reason))
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "capture: %s", cudaGetErrorString(result));
     if (good) {
-        graph->nodes = count_nodes(captured);
-        good = check_nodes(captured, graph->nodes, ret_reason) &&
+        graph->operations = count_nodes(captured);
+        good = check_nodes(captured, graph->operations, ret_reason) &&
                make_executable(device, graph, captured, ret_bytes, ret_reason);
     }
     if (captured)
@@ -154,8 +175,10 @@ void cuda_replay(void *handle, void *recording, int64_t first_step)
 {
     CudaDevice *device = (CudaDevice *)handle;
     const CudaGraph *graph = (const CudaGraph *)recording;
-    (void)first_step;
+    plant_endless(device, first_step, graph->count);
+    const int64_t begin = trace_now(device);
     cuda_good(device, cudaGraphLaunch(graph->exec, device->compute), "replay");
+    trace_note_replay(device, graph, first_step, begin);
 }
 
 void cuda_record_free(void *handle, void *recording)

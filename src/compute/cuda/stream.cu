@@ -120,22 +120,54 @@ bool cuda_drain(CudaDevice *device, cudaStream_t stream, const char *doing)
     return false;
 }
 
+// The planted fault copy.serial: the copy waits for the compute queued so far, and later compute for the
+// copy.
+static cudaError_t take_turns(CudaDevice *device, bool before)
+{
+    cudaEvent_t event;
+    cudaError_t result = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (result != cudaSuccess)
+        return result;
+    result = cudaEventRecord(event, before ? device->compute : device->copy);
+    if (result == cudaSuccess)
+        result = cudaStreamWaitEvent(before ? device->copy : device->compute, event, 0);
+    cudaEventDestroy(event);   // freed when it has passed
+    return result;
+}
+
+static cudaError_t queue_copy(CudaDevice *device, const FedgateCopy *copy, cudaStream_t stream)
+{
+    CudaEvent *after = (CudaEvent *)copy->after;
+    cudaError_t result = cudaSuccess;
+    // The caller has recorded `after` by now: the loader asks for a copy when the compute before it is
+    // queued.
+    if (after)
+        result = recorded(after) ? cudaStreamWaitEvent(stream, after->event, 0) : cudaErrorNotReady;
+    if (result == cudaSuccess && device->serial)
+        result = take_turns(device, true);
+    if (result == cudaSuccess)
+        result = cudaMemcpyAsync(copy->to, copy->from, (size_t)copy->bytes, cudaMemcpyHostToDevice, stream);
+    if (result == cudaSuccess && device->serial)
+        result = take_turns(device, false);
+    return result;
+}
+
 bool cuda_copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    CudaEvent *after = (CudaEvent *)copy->after, *done = (CudaEvent *)copy->done;
+    CudaEvent *done = (CudaEvent *)copy->done;
+    const cudaStream_t stream = device->on_compute ? device->compute : device->copy;
     if (done)
         __atomic_store_n(&done->recorded, false, __ATOMIC_RELEASE);
     cudaError_t result = cudaSetDevice(device->index);
-    // The caller has recorded `after` by now: the loader asks for a copy when the compute before it is
-    // queued.
-    if (result == cudaSuccess && after)
-        result = recorded(after) ? cudaStreamWaitEvent(device->copy, after->event, 0) : cudaErrorNotReady;
+    cuda_lock_compute(device);
+    const int64_t begin = trace_now(device);
     if (result == cudaSuccess)
-        result =
-            cudaMemcpyAsync(copy->to, copy->from, (size_t)copy->bytes, cudaMemcpyHostToDevice, device->copy);
-    return (cuda_good(device, result, "copy in") && (!done || record(done, device->copy))) ||
-           !cuda_failed(device, ret_reason);
+        result = queue_copy(device, copy, stream);
+    trace_note_copy(device, copy, begin);
+    bool good = cuda_good(device, result, "copy in") && (!done || record(done, stream));
+    cuda_unlock_compute(device);
+    return good || !cuda_failed(device, ret_reason);
 }
 
 static bool copy_and_wait(CudaDevice *device, void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
@@ -191,12 +223,14 @@ void cuda_fetch(void *handle, void *to_pinned, const void *from, int64_t bytes, 
 void cuda_zero(void *handle, void *to, int64_t bytes)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    cuda_good(device, cudaMemsetAsync(to, 0, (size_t)bytes, device->compute), "zero");
+    if (bytes > 0)
+        cuda_good(device, cudaMemsetAsync(to, 0, (size_t)bytes, device->compute), "zero");
 }
 
 void cuda_copy(void *handle, void *to, const void *from, int64_t bytes)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, device->compute),
-              "copy");
+    if (bytes > 0)
+        cuda_good(device, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, device->compute),
+                  "copy");
 }

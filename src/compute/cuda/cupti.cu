@@ -1,0 +1,239 @@
+// cupti.cu - CUPTI's activity records: found at run time, switched on and off, buffers handed back and forth.
+//
+// CUPTI knows one client a process, so what is kept is static. Buffers come and go in its own threads, under
+// a lock that is never held while CUPTI is called. It gives times in the host's monotonic clock, because that
+// is the clock it is told, once, before anything is enabled: to register it again spoils records.
+#include "cuda_cupti.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFER_BYTES = 4 << 20, MOST_BUFFERS = 64 };
+
+#define CUPTI_FUNCTIONS(ROW)                                                                                 \
+    ROW(cuptiGetVersion)                                                                                     \
+    ROW(cuptiGetResultString)                                                                                \
+    ROW(cuptiSubscribe)                                                                                      \
+    ROW(cuptiActivityRegisterCallbacks)                                                                      \
+    ROW(cuptiActivityRegisterTimestampCallback)                                                              \
+    ROW(cuptiActivityEnable)                                                                                 \
+    ROW(cuptiActivityDisable)                                                                                \
+    ROW(cuptiActivityEnableRuntimeApi)                                                                       \
+    ROW(cuptiActivityEnableDriverApi)                                                                        \
+    ROW(cuptiActivityFlushAll)                                                                               \
+    ROW(cuptiActivityGetNextRecord)                                                                          \
+    ROW(cuptiActivityGetNumDroppedRecords)                                                                   \
+    ROW(cuptiGetStreamIdEx)
+
+static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                           CUPTI_ACTIVITY_KIND_MEMSET};
+// Calls that put work on the device, and no other: they are needed for when it was launched. cuBLASLt
+// launches through the driver.
+static const CUpti_CallbackId runtime_calls[] = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020};
+static const CUpti_CallbackId driver_calls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                                                CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx};
+
+typedef struct Buffer {
+    uint8_t *bytes;
+    size_t valid;
+} Buffer;
+
+static struct Tracer {
+    bool tried, ready;
+    char why_not[128];
+#define ROW(name) decltype(&::name) name;
+    CUPTI_FUNCTIONS(ROW)
+#undef ROW
+    CUpti_SubscriberHandle subscriber;
+    const FedgateHost *host;   // of the device that traced last; NULL: it is closed
+    int64_t last_ns;
+    // under the lock
+    Buffer full[MOST_BUFFERS];
+    uint8_t *idle[MOST_BUFFERS];
+    int full_count, idle_count, made;
+    int64_t refused;   // requests without a buffer
+} tracer;
+static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// -- what CUPTI calls
+
+static uint64_t CUPTIAPI give_time(void)
+{
+    const FedgateHost *host = __atomic_load_n(&tracer.host, __ATOMIC_ACQUIRE);
+    if (host)
+        __atomic_store_n(&tracer.last_ns, host->now_ns(host->context), __ATOMIC_RELAXED);
+    return (uint64_t)__atomic_load_n(&tracer.last_ns, __ATOMIC_RELAXED);
+}
+
+static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most_records)
+{
+    *most_records = 0;
+    *buffer = NULL;
+    pthread_mutex_lock(&buffers_lock);
+    if (tracer.idle_count > 0) {
+        *buffer = tracer.idle[--tracer.idle_count];
+    } else if (tracer.made < MOST_BUFFERS) {
+        *buffer = (uint8_t *)aligned_alloc(64, BUFFER_BYTES);
+        tracer.made += *buffer != NULL;
+    }
+    tracer.refused += *buffer == NULL;
+    pthread_mutex_unlock(&buffers_lock);
+    *size = *buffer ? BUFFER_BYTES : 0;
+}
+
+static void CUPTIAPI keep_buffer(CUcontext, uint32_t, uint8_t *buffer, size_t, size_t valid)
+{
+    pthread_mutex_lock(&buffers_lock);
+    if (valid > 0)
+        tracer.full[tracer.full_count++] = Buffer{buffer, valid};
+    else
+        tracer.idle[tracer.idle_count++] = buffer;
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+static void CUPTIAPI ignore(void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {}
+
+// -- starting it, once
+
+static bool refuse(const char *what, CUptiResult result)
+{
+    const char *words = NULL;
+    if (tracer.cuptiGetResultString)
+        tracer.cuptiGetResultString(result, &words);
+    snprintf(tracer.why_not, sizeof tracer.why_not, "%s: %s", what, words ? words : "unknown error");
+    return false;
+}
+
+static bool load_functions(void *library)
+{
+#define ROW(name)                                                                                            \
+    tracer.name = (decltype(tracer.name))dlsym(library, #name);                                              \
+    if (!tracer.name) {                                                                                      \
+        snprintf(tracer.why_not, sizeof tracer.why_not, "CUPTI has no function '%s'", #name);                \
+        return false;                                                                                        \
+    }
+    CUPTI_FUNCTIONS(ROW)
+#undef ROW
+    return true;
+}
+
+// The slot is taken for good: whoever else wants it later is refused, and who has it now is known.
+static bool take_slot(void)
+{
+    CUptiResult result = tracer.cuptiSubscribe(&tracer.subscriber, ignore, NULL);
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+        snprintf(tracer.why_not, sizeof tracer.why_not, "another profiler holds CUPTI's slot");
+    else if (result != CUPTI_SUCCESS)
+        refuse("CUPTI gives no slot", result);
+    return result == CUPTI_SUCCESS;
+}
+
+static bool start(void)
+{
+    static const char *const files[] = {"libcupti.so.13"};
+    char tried[400];
+    uint32_t version = 0;
+    void *library = cuda_library(files, 1, tried, sizeof tried);
+    if (!library) {
+        snprintf(tracer.why_not, sizeof tracer.why_not, "CUPTI is not found; tried %.100s", tried);
+        return false;
+    }
+    if (!load_functions(library))
+        return false;
+    CUptiResult result = tracer.cuptiGetVersion(&version);
+    if (result == CUPTI_SUCCESS && version < CUPTI_API_VERSION) {
+        snprintf(tracer.why_not, sizeof tracer.why_not, "CUPTI is of version %u, older than %d", version,
+                 CUPTI_API_VERSION);
+        return false;
+    }
+    if (result != CUPTI_SUCCESS || !take_slot())
+        return result == CUPTI_SUCCESS ? false : refuse("CUPTI has no version", result);
+    result = tracer.cuptiActivityRegisterTimestampCallback(give_time);
+    if (result == CUPTI_SUCCESS)
+        result = tracer.cuptiActivityRegisterCallbacks(give_buffer, keep_buffer);
+    return result == CUPTI_SUCCESS || refuse("CUPTI takes no callbacks", result);
+}
+
+// All kinds and calls on, or all off; false leaves words.
+static bool switch_kinds(bool on)
+{
+    CUptiResult result = CUPTI_SUCCESS, first = CUPTI_SUCCESS;
+    for (CUpti_ActivityKind kind : kinds) {
+        result = on ? tracer.cuptiActivityEnable(kind) : tracer.cuptiActivityDisable(kind);
+        first = first == CUPTI_SUCCESS ? result : first;
+    }
+    for (CUpti_CallbackId call : runtime_calls) {
+        result = tracer.cuptiActivityEnableRuntimeApi(call, on);
+        first = first == CUPTI_SUCCESS ? result : first;
+    }
+    for (CUpti_CallbackId call : driver_calls) {
+        result = tracer.cuptiActivityEnableDriverApi(call, on);
+        first = first == CUPTI_SUCCESS ? result : first;
+    }
+    return first == CUPTI_SUCCESS || refuse(on ? "CUPTI enables not all" : "CUPTI disables not all", first);
+}
+
+const char *cupti_begin(const FedgateHost *host)
+{
+    __atomic_store_n(&tracer.host, host, __ATOMIC_RELEASE);
+    if (!tracer.tried) {
+        tracer.tried = true;
+        tracer.ready = start();
+    }
+    if (tracer.ready && switch_kinds(true))
+        return NULL;
+    return tracer.why_not;
+}
+
+void cupti_forget(const FedgateHost *host)
+{
+    if (__atomic_load_n(&tracer.host, __ATOMIC_ACQUIRE) == host)
+        __atomic_store_n(&tracer.host, (const FedgateHost *)NULL, __ATOMIC_RELEASE);
+}
+
+bool cupti_stream(cudaStream_t stream, uint32_t *ret_id)
+{
+    return tracer.ready && tracer.cuptiGetStreamIdEx(NULL, stream, 0, ret_id) == CUPTI_SUCCESS;
+}
+
+static int take_full(Buffer *full, int64_t *ret_refused)
+{
+    pthread_mutex_lock(&buffers_lock);
+    const int count = tracer.full_count;
+    memcpy(full, tracer.full, (size_t)count * sizeof *full);
+    tracer.full_count = 0;
+    *ret_refused = tracer.refused;
+    tracer.refused = 0;
+    pthread_mutex_unlock(&buffers_lock);
+    return count;
+}
+
+void cupti_end(void (*each)(void *, const CUpti_Activity *), void *context, FedgateTraceTrust *trust)
+{
+    Buffer full[MOST_BUFFERS];
+    int64_t refused = 0;
+    size_t dropped = 0;
+    if (!tracer.ready)
+        return;
+    if (!switch_kinds(false))
+        trace_doubt(trust, "%s", tracer.why_not);
+    if (tracer.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS)
+        trace_doubt(trust, "CUPTI did not hand over its records");
+    const int count = take_full(full, &refused);
+    for (int i = 0; i < count; i++) {
+        CUpti_Activity *record = NULL;
+        while (tracer.cuptiActivityGetNextRecord(full[i].bytes, full[i].valid, &record) == CUPTI_SUCCESS)
+            each(context, record);
+    }
+    if (tracer.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS)
+        trust->dropped += refused + (int64_t)dropped;
+    pthread_mutex_lock(&buffers_lock);
+    for (int i = 0; i < count; i++)
+        tracer.idle[tracer.idle_count++] = full[i].bytes;
+    pthread_mutex_unlock(&buffers_lock);
+}
