@@ -25,7 +25,7 @@ static const FaultRow fault_rows[] = {
     {"feed.refill_early", "A pinned slot is filled again before its copy to the device has ended."},
     {"input.drop_column", "The column of this index is missing from the input."},
     {"device.endless_step", "A kernel that never ends is launched before this step."},
-    {"device.hang_step", "The device call that begins this step does not come back before a signal."},
+    {"device.hang_step", "The device call that begins this step, or a later one, waits for a signal."},
     {"device.hang_deaf", "A hanging device call does not come back on a signal either."},
     // -- arithmetic of a back end
     {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
@@ -35,6 +35,7 @@ static const FaultRow fault_rows[] = {
     // -- training
     {"step.stall_every", "Every Nth step stalls."},
     {"step.stall_ns", "A stalled step waits this many nanoseconds."},
+    {"step.synchronise", "The host waits for the device after every step."},
     {"train.nan_step", "The loss of this step is not a number."},
     {"train.remainder", "The remainder batch of an epoch is dropped (1) or counted twice (2)."},
     {"train.unscale_twice", "Gradients are divided by the loss scale twice."},
