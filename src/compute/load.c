@@ -1,5 +1,5 @@
-// load - absent, refused and unsupported are three answers; a wrong contract is refused before a function of
-// the back end is called.
+// load - absent, refused and unsupported are three answers; a wrong contract is refused before any code of
+// the back end runs.
 //
 // A loaded back end is the file fedgate_<name>.so in the first of these folders that has it:
 // FEDGATE_BACKENDS, beside the program, ../lib/fedgate from there. A file that is found but does not load is
@@ -48,6 +48,8 @@ static void list_places(const char *name, char ret_path[static PLACES][PATH_MAX]
 
 static const FedgateBackend *load_module(const char *name, const char *path, Error *error)
 {
+    if (!backend_check_file(name, path, error))
+        return NULL;
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module) {
         FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: %s", name, dlerror());
@@ -78,11 +80,13 @@ static int find_module(const char *name, char ret_path[static PLACES][PATH_MAX])
     return i;
 }
 
+_Static_assert(FILE_PATH_SIZE >= PATH_MAX, "a path of the system fits one of ours");
+
 void device_module(const char *backend, char ret_path[static FILE_PATH_SIZE])
 {
     char path[PLACES][PATH_MAX];
     int found = find_linked(backend) ? PLACES : find_module(backend, path);
-    if (found == PLACES || !text_copy(ret_path, FILE_PATH_SIZE, path[found]))
+    if (found == PLACES || !realpath(path[found], ret_path))   // of the file itself, not of a link to it
         ret_path[0] = '\0';
 }
 
@@ -122,14 +126,20 @@ static bool groups_whole(const FedgateBackend *b)
     return recording % 4 == 0 && (b->trace_begin != NULL) == (b->trace_end != NULL);
 }
 
+bool backend_check_numbers(uint32_t abi, uint32_t size, Error *error)
+{
+    if (abi != FEDGATE_BACKEND_ABI)
+        return FAIL(error, ERROR_CONFIG, 0, "compute back end is refused: contract %u, not %d", abi,
+                    FEDGATE_BACKEND_ABI);
+    return size == sizeof(FedgateBackend) ||
+           FAIL(error, ERROR_CONFIG, 0, "compute back end is refused: contract of %u bytes, not %zu", size,
+                sizeof(FedgateBackend));
+}
+
 bool backend_check(const FedgateBackend *backend, Error *error)
 {
-    if (backend->abi != FEDGATE_BACKEND_ABI)
-        return FAIL(error, ERROR_CONFIG, 0, "compute back end is refused: contract %u, not %d", backend->abi,
-                    FEDGATE_BACKEND_ABI);
-    if (backend->size != sizeof *backend)
-        return FAIL(error, ERROR_CONFIG, 0, "compute back end is refused: contract of %u bytes, not %zu",
-                    backend->size, sizeof *backend);
+    if (!backend_check_numbers(backend->abi, backend->size, error))
+        return false;
     if (!slots_complete(backend))
         return FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: a required slot is empty",
                     backend->name ? backend->name : "");

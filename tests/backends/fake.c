@@ -21,6 +21,14 @@ __attribute__((noreturn)) static void called(void)
     abort();
 }
 
+#if defined(FAKE_REFUSED)
+// What the loader would run: a module that breaks the contract must not get that far.
+__attribute__((constructor)) static void constructed(void)
+{
+    called();
+}
+#endif
+
 static bool probe(char *ret_reason)
 {
 #if defined(FAKE_UNSUPPORTED)
