@@ -29,7 +29,8 @@ bool identity_is_version(const char *text);   // shape of a version, safe in pat
 // First dotted field in which two records differ, with both values as JSON; false when they are the same.
 bool identity_difference(const Json *a, const Json *b, Text *ret_field, Text *ret_a, Text *ret_b);
 
-// Digest of the running program's own file (/proc/self/exe); the trainer digest of the built-in trainer.
-WARN_UNUSED bool identity_program_digest(Digest *ret_digest, Error *error);
+// Digest of what trains: the running program's own file (/proc/self/exe) and, unless "", that of its back-end
+// module.
+WARN_UNUSED bool identity_trainer_digest(const char *module, Digest *ret_digest, Error *error);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef FEDGATE_NIGHT_H
 #define FEDGATE_NIGHT_H
 
+#include <fedgate/compute.h>
 #include <fedgate/config.h>
 #include <fedgate/log.h>
 #include <fedgate/plan.h>
@@ -39,8 +40,15 @@ extern const char *const night_step_names[];   // lock identify plan profile reh
                                                // judge bundle decide notify
 extern const size_t night_step_count;
 
+// Facts of the configured device, from a process of its own: the caller opens none. ERROR_UNAVAILABLE absent or
+// refused, ERROR_DEVICE unsupported here.
+WARN_UNUSED bool night_device(const Config *config, DeviceInfo *ret_info, Error *error);
+
 // `fedgate plan`: shapes from the data set when one is configured, else from the memory.* and plan.* options.
-WARN_UNUSED bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *error);
+// ret_absent: why the device could not be asked; figures that follow from it are then declared or assumed. Of
+// kind NONE when it was asked, or need not be.
+WARN_UNUSED bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *ret_absent,
+                            Error *error);
 
 // `fedgate verify [VERSION]`: re-hashes releases (all that records name, or one), walks the chain in the home
 // and, when reachable, in the database. ret_report gets one line each. Exit code 0 or 13.

@@ -242,12 +242,14 @@ void device_fetch(Device *device, void *to_pinned, const void *from, int64_t byt
 // -- recordings
 
 // The planted call does not come back: until a signal comes, or never.
-static void begin_step(const Device *device, int64_t step)
+static void begin_step(Device *device, int64_t step)
 {
     if (device->watch)
         atomic_store_explicit(&device->watch->step, step, memory_order_relaxed);
-    if ((double)step != fault_value("device.hang_step", -1))
+    double hang = fault_value("device.hang_step", -1);
+    if (device->hung || hang < 0 || (double)step < hang)
         return;
+    device->hung = true;
     count_call(device);
     do
         pause();

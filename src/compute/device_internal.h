@@ -24,6 +24,7 @@ struct Device {
     _Atomic(Timeline *) timeline;
     DeviceWatch *watch;
     pthread_t watched;   // whose calls it counts
+    bool hung;   // the planted hang was there
     // -- memory.c
     pthread_mutex_t lock;   // of what follows
     bool started;   // memory was taken: the workspace is there, an arena can no longer be set

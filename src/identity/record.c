@@ -127,7 +127,7 @@ bool identity_difference(const Json *a, const Json *b, Text *ret_field, Text *re
     return find_difference(a, b, ret_field, ret_a, ret_b);
 }
 
-bool identity_program_digest(Digest *ret_digest, Error *error)
+static bool program_digest(Digest *ret_digest, Error *error)
 {
     // opened by hand: /proc/self/exe is a link, which hash_file refuses to follow
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -136,4 +136,20 @@ bool identity_program_digest(Digest *ret_digest, Error *error)
     bool good = hash_fd(fd, ret_digest, NULL, error);
     (void)close(fd);
     return good || error_prefix(error, "running program");
+}
+
+// With a module: the digest of both digests, one behind the other.
+bool identity_trainer_digest(const char *module, Digest *ret_digest, Error *error)
+{
+    Digest both[2];
+    if (!program_digest(&both[0], error))
+        return false;
+    if (module[0] == '\0') {
+        *ret_digest = both[0];
+        return true;
+    }
+    if (!hash_file(module, &both[1], NULL, error))
+        return error_prefix(error, "module of the back end");
+    hash_bytes(both, sizeof both, ret_digest);
+    return true;
 }

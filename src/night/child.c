@@ -8,6 +8,7 @@
 
 #include <malloc.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,10 +44,15 @@ static bool child_rehearse(void *context, Error *error)
     child->context_bytes = process_resident_bytes();
     for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
         child->context_live[kind] = ledger_live(night->ledger, (LedgerKind)kind);
+    atomic_fetch_add(&night->watch->calls, 1);   // opening may hang as well
     child->device =
         device_open(config_text(night->config, "device.backend"),
                     (int)config_integer(night->config, "device.threads"), night->clock, night->ledger, error);
-    if (child->device == NULL || !night_file(night, "checkpoints", child->checkpoints, error))
+    atomic_fetch_add(&night->watch->calls, 1);
+    if (child->device != NULL)
+        device_watch(child->device, night->watch);
+    if (child->device == NULL || !child_set_arena(child, error) ||
+        !night_file(night, "checkpoints", child->checkpoints, error))
         return false;
     TrainerSpec spec = {.config = night->config,
                         .dataset = night->dataset,
@@ -198,37 +204,13 @@ static const struct {
     {"evaluate", child_evaluate_step}, {"parity late", child_parity_late},
 };
 
-// -- what the process as a whole used, beside the accounts. On the cpu back end device memory is the
-// process's: what neither the accounts nor the process before training explain is unexplained. A kind's
-// highest sum counts, not the sum of its accounts' peaks, which lie in different phases; what was live before
-// is in the process before. Below 0 when pages were charged that nobody touched: the judge takes its size.
+// -- what came of it
 
-static int64_t since_context(const Child *child)
+static void note_window(Child *child)
 {
-    int64_t bytes = 0;
-    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
-        bytes += ledger_peak(child->night->ledger, (LedgerKind)kind) - child->context_live[kind];
-    return bytes;
-}
-
-static void note_process(Child *child)
-{
-    Night *night = child->night;
-    Json *memory = night_section(child->evidence, "memory");
-    int64_t context = child->device == NULL ? 0 : device_info(child->device)->context_bytes;
-    json_put(memory, "accounts",
-             ledger_to_json(night->ledger));   // with evaluation and the later rungs of parity
-    if (json_get(memory, "measured_peak_bytes") != NULL)
-        json_put_integer(memory, "measured_peak_bytes", ledger_peak(night->ledger, LEDGER_DEVICE) + context);
-    int64_t peak = process_peak_bytes(),
-            unexplained = peak - child->context_bytes - context - since_context(child);
-    json_put_integer(memory, "process_peak_bytes", peak);
-    json_put_integer(memory, "process_context_bytes", child->context_bytes);
-    json_put_integer(memory, "context_bytes", context);
-    json_put_integer(memory, "unexplained_bytes", unexplained);
     Json *window = night_section(child->evidence, "window");
-    json_put_integer(window, "now_wall_ns", clock_wall_ns(night->clock));
-    json_put_integer(window, "deadline_wall_ns", night->deadline_wall_ns);
+    json_put_integer(window, "now_wall_ns", clock_wall_ns(child->night->clock));
+    json_put_integer(window, "deadline_wall_ns", child->night->deadline_wall_ns);
 }
 
 // Over the budget is what the memory judge is for: the evidence says so and the night goes on to it.
@@ -252,6 +234,7 @@ static bool run_child_steps(Child *child, Error *error)
         report_event(child, "begin", child_steps[i].name, (double)NAN);
         int64_t begun = clock_monotonic_ns(child->night->clock);
         bool done = child_steps[i].run(child, error);
+        child_look_at_driver(child);
         report_event(child, done ? "end" : "failed", child_steps[i].name,
                      (double)(clock_monotonic_ns(child->night->clock) - begun) / 1e9);
         if (!done)
@@ -286,7 +269,8 @@ int night_child_main(void *context, int report_fd)
     Error error = ERROR_INIT;
     bool done = run_child_steps(child, &error);
     if (done) {
-        note_process(child);
+        child_note_memory(child);
+        note_window(child);
         Json *result = night_section(child->evidence, "train_result");
         json_put_integer(result, "steps", child->result.steps);
         json_put_integer(result, "planned_steps", child->result.planned_steps);

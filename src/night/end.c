@@ -31,6 +31,11 @@ void night_end(Night *night, NightOutcome outcome, int exit_code, const char *de
     night_say(night, reason);
 }
 
+bool night_on_cpu(const Night *night)
+{
+    return text_equal(night->device.backend, "cpu");
+}
+
 bool night_file(const Night *night, const char *name, char *ret_path, Error *error)
 {
     return file_join(ret_path, night->directory, name, error);

@@ -6,21 +6,32 @@
 
 static bool device_facts(Night *night, Error *error)
 {
-    OWNED(Device, device_close) *device = device_open(
-        config_text(night->config, "device.backend"), (int)config_integer(night->config, "device.threads"),
-        night->clock, night->ledger, error);   // closed again before the child is forked
-    if (device == NULL)
+    DeviceInfo *device = &night->device;
+    if (!night_device(night->config, device, error))
         return false;
-    night->device = *device_info(device);
     MachineClass *machine = &night->machine;
-    machine->cores = night->device.cores;
+    machine->cores = device->cores;
     const char *label = config_text(night->config, "machine.class");
-    return (text_copy(machine->backend, sizeof machine->backend, night->device.backend) &&
-            text_print(machine->device, sizeof machine->device, "%s%s%s", night->device.instruction_set,
-                       label[0] ? " " : "", label) &&
-            text_copy(machine->libraries, sizeof machine->libraries, night->device.libraries) &&
-            text_copy(machine->host_cpu, sizeof machine->host_cpu, night->device.name)) ||
+    // Which card: model, architecture and SM count. A CPU is what its BLAS computes with.
+    bool card = !night_on_cpu(night), named = false;
+    if (card)
+        named = text_print(machine->device, sizeof machine->device, "%s, %s%s%s", device->name, device->core,
+                           label[0] ? ", " : "", label);
+    else
+        named = text_print(machine->device, sizeof machine->device, "%s%s%s", device->instruction_set,
+                           label[0] ? " " : "", label);
+    return (named && text_copy(machine->backend, sizeof machine->backend, device->backend) &&
+            text_copy(machine->libraries, sizeof machine->libraries, device->libraries) &&
+            text_copy(machine->host_cpu, sizeof machine->host_cpu, device->name)) ||
            FAIL(error, ERROR_INTERNAL, 0, "device description too long");
+}
+
+// What trains: the program, and the module of its back end.
+static bool trainer_digest(const Night *night, Digest *ret_digest, Error *error)
+{
+    char module[FILE_PATH_SIZE];
+    device_module(night->device.backend, module);
+    return identity_trainer_digest(module, ret_digest, error);
 }
 
 static bool identify(Night *night, Error *error)
@@ -29,7 +40,7 @@ static bool identify(Night *night, Error *error)
     if (night->ledger == NULL)
         return FAIL(error, ERROR_MEMORY, 0, "could not allocate the ledger");
     Digest trainer, data;
-    if (!device_facts(night, error) || !identity_program_digest(&trainer, error))
+    if (!device_facts(night, error) || !trainer_digest(night, &trainer, error))
         return false;
     night->dataset = dataset_open(night->config, night->clock, night->ledger, error);
     if (night->dataset == NULL)
@@ -168,7 +179,8 @@ static void begin_evidence(Night *night)
     json_put_text(night->evidence, "slot", night->slot);
     json_put_text(night->evidence, "run", night->run);
     json_put_text(night->evidence, "version", night->version);
-    json_put_text(night->evidence, "device_class", night->device.backend);
+    json_put_text(night->evidence, "device_class",
+                  night_on_cpu(night) ? night->device.backend : night->device.name);
     json_put_text(night->evidence, "precision", config_text(night->config, "train.precision"));
     json_put_text(night->evidence, "task", config_text(night->config, "task"));
     json_put_integer(night->evidence, "seed", config_integer(night->config, "train.seed"));

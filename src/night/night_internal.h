@@ -54,6 +54,7 @@ typedef struct Night {
     Spool *spool;
     ReleaseDraft *draft;
     Process *child;
+    DeviceWatch *watch;   // of the child's device, in memory both share
     // made
     Ledger *ledger;
     Dataset *dataset;
@@ -129,12 +130,26 @@ struct Child {
     double window_samples;
     int64_t progress_sent_ns;   // real clock
     int64_t context_bytes, context_live[LEDGER_KIND_COUNT];   // before the device: resident, and accounted
+    FedgateMemoryUse driver;   // when this process had most of the card
+    int64_t driver_own_bytes;   // that most; 0: the driver cannot say
+    bool driver_by_process;   // counted by process, not by what the whole card has more than before
     int64_t ladder_asked;   // how many times
     bool stop_for_window, stop_for_signal;
 };
 void child_report(Child *child, Json *message);   // one line to the parent; consumes
 
+// memory.c: what a plan asks of the device and of the feed, what the machine allows, the plan in the ledger
+PlanDevice night_plan_device(const DeviceInfo *device);   // assumed when the device has no name
+void night_plan_feeding(const Config *config, const DeviceInfo *device, size_t train_rows, PlanShape *shape);
+void night_bound_by_machine(const Config *config, const DeviceInfo *device, MemoryPlan *plan);
+void night_plan_accounts(Night *night);
+// child_memory.c
+bool child_set_arena(Child *child, Error *error);
+void child_look_at_driver(Child *child);
+void child_note_memory(Child *child);   // evidence `memory` but for the plan and what training wrote
+
 // helpers (end.c)
+bool night_on_cpu(const Night *night);   // the device is the host's own processor
 void night_end(Night *night, NightOutcome outcome, int exit_code, const char *decided_by, const char *reason);
 void night_say(Night *night, const char *reason);   // cut when too long
 const char *night_outcome_name(NightOutcome outcome);

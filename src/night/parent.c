@@ -1,11 +1,17 @@
 // parent - what the parent does while the child works: listen, spool, show progress, keep the deadline, name
 // the dead.
+//
+// A device that fails is the child's to say: it waits for device.timeout and ends. A call of the driver that
+// never comes back it cannot say; the parent sees it in the count of calls they share, and ends the child.
 #include "night_internal.h"
 
+#include <errno.h>
 #include <fedgate/report.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { LINE_SIZE = 64 * 1024 };
 static const int64_t second_ns = 1000000000;
@@ -19,6 +25,10 @@ typedef struct Listening {
     int64_t child_elapsed_ns;   // the child's clock when it last spoke
     int64_t progress_written_ns;
     char step[32];
+    int64_t calls, moved_ns;   // of the device, as seen last and since when; real clock
+    int64_t hung_ns;   // when a call was given up; 0: none was
+    double silent_seconds;   // how long it had been out
+    bool killed_hung;
 } Listening;
 
 // -- what the starts of one run cost together: spent.json, written while the child works, so that a start
@@ -122,6 +132,37 @@ static void take_line(Listening *listening, const char *line)
     }
 }
 
+// One call of the device may last device.timeout, which the child sees to, and as much more as a slow machine
+// needs. Then the child may end by itself, then not.
+static void watch_device(Listening *listening)
+{
+    Night *night = listening->night;
+    const int64_t grace_ns = 2 * second_ns, now = clock_monotonic_ns(clock_real());
+    int64_t calls = atomic_load_explicit(&night->watch->calls, memory_order_relaxed),
+            limit_ns = (int64_t)(config_real(night->config, "device.timeout") * 1e9);
+    limit_ns += limit_ns / 4 > second_ns ? limit_ns / 4 : second_ns;
+    if (calls != listening->calls || listening->moved_ns == 0) {
+        listening->calls = calls;
+        listening->moved_ns = now;
+    }
+    if (listening->hung_ns == 0 && calls % 2 == 1 && now - listening->moved_ns > limit_ns) {
+        listening->hung_ns = now;
+        listening->silent_seconds = (double)(now - listening->moved_ns) / 1e9;
+        log_event(night->log, LOG_ERROR, "night.device", "a device call does not come back");
+        process_signal(night->child, SIGTERM);
+    } else if (listening->hung_ns != 0 && now - listening->hung_ns > grace_ns && !listening->killed_hung) {
+        process_signal(night->child, SIGKILL);
+        listening->killed_hung = true;
+    }
+}
+
+// Killed, and still there: it is stuck in the kernel, and nothing it says will come.
+static bool given_up(const Listening *listening)
+{
+    const int64_t patience_ns = 12 * second_ns;
+    return listening->killed_hung && clock_monotonic_ns(clock_real()) - listening->hung_ns > patience_ns;
+}
+
 // Signals are passed on once; after the deadline nothing can be promoted, so a child that is still there is
 // ended.
 static void watch_child(Listening *listening)
@@ -151,6 +192,9 @@ static bool listen_to_child(Listening *listening, Error *error)
         else if (got == -2)
             return false;
         watch_child(listening);
+        watch_device(listening);
+        if (given_up(listening))
+            return true;
     }
 }
 
@@ -185,6 +229,19 @@ static bool merge_evidence(Night *night, Error *error)
     return file_remove(path, error);
 }
 
+static bool fail_hung(const Listening *listening, pid_t id, const ProcessResult *result, Error *error)
+{
+    const char *end = result == NULL        ? "does not end even when killed"
+                      : result->signal != 0 ? strsignal(result->signal)
+                                            : "ended when asked to";
+    (void)FAIL(error, ERROR_DEVICE, 0,
+               "a device call of the training process (pid %ld) did not come back for %.1f s in step '%s', "
+               "training step %lld; the process: %s",
+               (long)id, listening->silent_seconds, listening->step,
+               (long long)atomic_load(&listening->night->watch->step), end);
+    return error_hint(error, "The next run of this slot goes on from the last checkpoint.");
+}
+
 static StepEnd end_of_child(Listening *listening, const ProcessResult *result, Error *error)
 {
     Night *night = listening->night;
@@ -192,6 +249,10 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
         if (!merge_evidence(night, error))
             return STEP_FAILED;
         return STEP_GO_ON;
+    }
+    if (listening->hung_ns != 0) {
+        (void)fail_hung(listening, process_id(night->child), result, error);
+        return STEP_FAILED;
     }
     if (listening->killed_late) {   // past the deadline: refused by the window with what there is
         Json *window = night_section(night->evidence, "window");
@@ -206,8 +267,10 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
         return STEP_FAILED;
     }
     if (result->signal != 0)
-        FAIL(error, ERROR_UNAVAILABLE, 0, "the training process was ended by signal %d (%s) in step '%s'",
-             result->signal, strsignal(result->signal), listening->step);
+        FAIL(error, ERROR_UNAVAILABLE, 0,
+             "the training process (pid %ld) was ended by signal %d (%s) in step '%s', training step %lld",
+             (long)process_id(night->child), result->signal, strsignal(result->signal), listening->step,
+             (long long)atomic_load(&night->watch->step));
     else
         FAIL(error, ERROR_INTERNAL, 0,
              "the training process ended with code %d in step '%s' without saying why", result->exit_code,
@@ -216,7 +279,7 @@ static StepEnd end_of_child(Listening *listening, const ProcessResult *result, E
     return STEP_FAILED;
 }
 
-StepEnd night_run_child(Night *night, Error *error)
+static StepEnd run_child(Night *night, Error *error)
 {
     Listening listening = {.night = night, .begun_ns = clock_monotonic_ns(night->clock)};
     listening.child_elapsed_ns = listening.begun_ns;
@@ -235,9 +298,26 @@ StepEnd night_run_child(Night *night, Error *error)
     if (night->options->terminal && !night->options->quiet)
         fprintf(stderr, "\r%79s\r", "");
     ProcessResult result = {0};
-    if (!process_wait(night->child, 30 * second_ns, &result, error))
-        return STEP_FAILED;
+    bool waited = process_wait(night->child, 30 * second_ns, &result, error);
+    if (!waited && listening.hung_ns != 0)
+        (void)fail_hung(&listening, process_id(night->child), NULL, error);
+    StepEnd end = waited ? end_of_child(&listening, &result, error) : STEP_FAILED;
     process_free(night->child);
     night->child = NULL;
-    return end_of_child(&listening, &result, error);
+    return end;
+}
+
+StepEnd night_run_child(Night *night, Error *error)
+{
+    night->watch =
+        mmap(NULL, sizeof *night->watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (night->watch == MAP_FAILED) {
+        night->watch = NULL;
+        (void)FAIL(error, ERROR_MEMORY, 0, "could not take memory to watch the device: %s", strerror(errno));
+        return STEP_FAILED;
+    }
+    StepEnd end = run_child(night, error);
+    (void)munmap(night->watch, sizeof *night->watch);
+    night->watch = NULL;
+    return end;
 }

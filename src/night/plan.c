@@ -64,23 +64,6 @@ static bool peak_of(const DeviceInfo *device, const char *precision, DevicePeak 
     return bound > 0;
 }
 
-// What is declared may be more than what is there: then the machine's memory is what the plan must fit. It
-// does not change the microbatch, on which the bits depend.
-static void bound_by_machine(const Config *config, const DeviceInfo *device, MemoryPlan *plan)
-{
-    double kept = 1 - config_real(config, "memory.reserve");
-    int64_t there = (int64_t)floor((double)device->memory_bytes * kept);
-    if (!plan->fits || device->memory_bytes <= 0 || plan->planned_peak_bytes <= there)
-        return;
-    plan->fits = false;
-    if (!text_print(plan->refusal, sizeof plan->refusal,
-                    "planned peak is %.4g GB, the device has %.4g GB of which %.4g may be used: smaller "
-                    "train.microbatch, train.hidden, or another machine",
-                    (double)plan->planned_peak_bytes / 1e9, (double)device->memory_bytes / 1e9,
-                    (double)there / 1e9))
-        BUG("refusal of %lld bytes too long", (long long)plan->planned_peak_bytes);
-}
-
 bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceInfo *device,
                      const Dataset *dataset, int64_t start_wall_ns, NightPlan *ret_plan, Error *error)
 {
@@ -89,12 +72,17 @@ bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceI
     int64_t deadline = 0;
     DevicePeak peak;
     bool known = device != NULL && peak_of(device, config_text(config, "train.precision"), &peak);
-    if (!plan_night(config, shape, device != NULL ? device->context_bytes : 0, known ? &peak : NULL, ret_plan,
-                    error) ||
+    PlanShape fed = shape != NULL ? *shape : (PlanShape){0};
+    PlanDevice figures = {0};
+    if (device != NULL) {
+        figures = night_plan_device(device);
+        night_plan_feeding(config, device, (size_t)train_rows, &fed);
+    }
+    if (!plan_night(config, shape != NULL ? &fed : NULL, &figures, known ? &peak : NULL, ret_plan, error) ||
         !plan_deadline(config, start_wall_ns, &deadline, slot, error))
         return false;
     if (device != NULL)
-        bound_by_machine(config, device, &ret_plan->memory);
+        night_bound_by_machine(config, device, &ret_plan->memory);
     ret_plan->deadline_wall_ns = deadline;
     ret_plan->epochs = config_integer(config, "train.epochs");
     ret_plan->steps = train_rows > 0 ? planned_steps(config, train_rows) : 0;
@@ -105,29 +93,43 @@ bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceI
     return true;
 }
 
-bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *error)
+// A device that cannot be asked: what a plan needs of it, so that a plan can be made where there is none.
+static DeviceInfo assumed_device(const Config *config)
 {
+    DeviceInfo assumed = {.context_bytes = 700 * 1000 * 1000,   // context and libraries of one card
+                          .workspace_bytes = 32 * 1024 * 1024,
+                          .asynchronous = true,
+                          .masks = true,
+                          .records = true,
+                          .traces = true};
+    if (!text_copy(assumed.backend, sizeof assumed.backend, config_text(config, "device.backend")))
+        BUG("name of a back end too long");
+    return assumed;
+}
+
+bool night_plan(const Config *config, Clock *clock, NightPlan *ret_plan, Error *ret_absent, Error *error)
+{
+    *ret_absent = ERROR_INIT;
     if (config_list_count(config, "data.train") == 0)
         return night_make_plan(config, NULL, NULL, NULL, clock_wall_ns(clock), ret_plan, error);
     if (!config_check_needed(config, error))
         return false;
     OWNED(Ledger, ledger_free) *ledger = ledger_new();
-    OWNED(Device, device_close) *device = NULL;
     OWNED(Dataset, dataset_close) *dataset = NULL;
     OWNED(Maps, maps_free) *maps = NULL;
     if (ledger == NULL)
         return FAIL(error, ERROR_MEMORY, 0, "could not allocate the ledger");
-    device = device_open(config_text(config, "device.backend"), (int)config_integer(config, "device.threads"),
-                         clock, ledger, error);
-    dataset = device == NULL ? NULL : dataset_open(config, clock, ledger, error);
+    DeviceInfo device;
+    if (!night_device(config, &device, ret_absent))
+        device = assumed_device(config);
+    dataset = dataset_open(config, clock, ledger, error);
     maps = dataset == NULL ? NULL : maps_fit(dataset, config, error);
     if (maps == NULL)
         return false;
     TrainShape train = {0};
     PlanShape shape = {0};
     night_shape(config, dataset, maps, &train, &shape);
-    return night_make_plan(config, &shape, device_info(device), dataset, clock_wall_ns(clock), ret_plan,
-                           error);
+    return night_make_plan(config, &shape, &device, dataset, clock_wall_ns(clock), ret_plan, error);
 }
 
 // What the night that made what is live took, when it had the same shape and precision.
@@ -224,50 +226,6 @@ static void note_memory(Night *night)
     json_put_text(plausible, "memory_level", "device memory");
 }
 
-// What is live is scored too and may be larger. The plan itself does not look at it: its microbatch changes
-// the bits, and these may not depend on what is live.
-static void plan_live_scores(Night *night)
-{
-    char name[2 * VERSION_SIZE], directory[FILE_PATH_SIZE];
-    Error ignored = ERROR_INIT;   // evaluation says why a live release cannot be scored
-    if (!night->has_head || night->head.to_kind != RELEASE_MODEL ||
-        !text_print(name, sizeof name, "releases/%s", night->head.to) ||
-        !file_join(directory, night->options->home, name, &ignored))
-        return;
-    OWNED(Model, model_free) *model = model_load(directory, &ignored);
-    if (model == NULL)
-        return;
-    TrainShape shape;
-    ScoreBytes bytes;
-    model_shape(model, &shape);
-    trainer_score_bytes(&shape, &bytes);
-    const struct {
-        const char *account;
-        int64_t bytes;
-    } parts[] = {{"score weights", bytes.weights},
-                 {"score activations", bytes.activations},
-                 {"score input", bytes.input},
-                 {"score workspace", bytes.workspace}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (parts[i].bytes > plan_ledger_bytes(&night->plan.memory, parts[i].account))
-            ledger_plan(night->ledger, LEDGER_DEVICE, parts[i].account, parts[i].bytes);
-}
-
-// The ledger knows the plan, so that the report shows planned and measured bytes of each account side by
-// side.
-static void plan_accounts(Night *night)
-{
-    const MemoryPlan *plan = &night->plan.memory;
-    int64_t left = plan->budget_bytes - night->device.context_bytes;   // the ledger does not see the context
-    ledger_set_budget(night->ledger, LEDGER_DEVICE, left > 0 ? left : 1);
-    for (size_t i = 0; i < plan->account_count; i++) {
-        const char *account = plan->accounts[i].ledger;
-        if (account != NULL)   // several lines of the plan may be charged to one account
-            ledger_plan(night->ledger, LEDGER_DEVICE, account, plan_ledger_bytes(plan, account));
-    }
-    plan_live_scores(night);
-}
-
 static bool save_plan(Night *night, Error *error)
 {
     OWNED(Json, json_free) *json = plan_to_json(&night->plan);
@@ -295,7 +253,7 @@ StepEnd night_step_plan(Night *night, Error *error)
     note_window(night, end <= night->deadline_wall_ns, night->plan.forecast_seconds);
     if (!save_plan(night, error))
         return STEP_FAILED;
-    plan_accounts(night);
+    night_plan_accounts(night);
     if (!night->plan.memory.fits || end > night->deadline_wall_ns) {
         log_event(night->log, LOG_WARN, "night.plan",
                   night->plan.memory.fits ? "cannot finish before the deadline" : night->plan.memory.refusal);

@@ -181,7 +181,7 @@ START_TEST(the_program_digest_is_that_of_its_file)
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     ck_assert_int_gt(length, 0);
     path[length] = '\0';
-    ASSERT_OK(identity_program_digest(&program, &error), &error);
+    ASSERT_OK(identity_trainer_digest("", &program, &error), &error);
     ASSERT_OK(hash_file(path, &file, NULL, &error), &error);
     ck_assert(digest_equal(&program, &file));
 }
