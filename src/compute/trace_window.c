@@ -103,6 +103,8 @@ static void put_in_step(Cut *cut, int64_t entry, TraceWork *work)
 {
     Step *step = &cut->steps[entry];
     work->span.step = step->step;
+    if (work->span.begin <= 0 || work->span.end < work->span.begin)
+        return;
     step->first = work->span.begin < step->first ? work->span.begin : step->first;
     step->last = work->span.end > step->last ? work->span.end : step->last;
 }
@@ -298,26 +300,26 @@ static size_t add_identifier(const char *from, size_t length, char *to, size_t u
     return used + gap + length;
 }
 
-// <source-name> is a length and as many letters; template arguments and parameters end what is wanted.
+// <source-name> is a length and as many letters, several inside N; template arguments or parameters end what
+// is wanted.
 void trace_readable_name(const char *name, char *ret_name, size_t size)
 {
     const char *at = name;
-    size_t used = 0, left = strlen(name);
-    if (strncmp(name, "_Z", 2) == 0) {
+    size_t used = 0;
+    bool more = strncmp(name, "_Z", 2) == 0;
+    if (more)
         at += 2;
-        at += *at == 'N' || *at == 'L';
-        left -= (size_t)(at - name);
-        while (*at >= '1' && *at <= '9') {
-            char *end = NULL;
-            unsigned long length = strtoul(at, &end, 10);
-            left -= (size_t)(end - at);
-            if (length > left)
-                break;
-            if (strncmp(end, "_GLOBAL__N", 10) != 0)
-                used = add_identifier(end, length, ret_name, used, size);
-            at = end + length;
-            left -= length;
-        }
+    const bool nested = more && *at == 'N';
+    at += more && (*at == 'N' || *at == 'L');
+    while (more && *at >= '1' && *at <= '9') {
+        char *end = NULL;
+        unsigned long length = strtoul(at, &end, 10);
+        if (length > strlen(end))
+            break;
+        if (strncmp(end, "_GLOBAL__N", 10) != 0)
+            used = add_identifier(end, length, ret_name, used, size);
+        at = end + length;
+        more = nested;
     }
     if (used == 0)
         snprintf(ret_name, size, "%s", name);
