@@ -1,95 +1,9 @@
 // input_feed_test - the staged loader: the same batches for any workers, each row once an epoch, resume,
 // errors, and a quick end.
-#include "input_fixture.h"
+#include "input_feed_fixture.h"
 
-#include <fedgate/compute.h>
-#include <fedgate/hash.h>
 #include <math.h>
 #include <unistd.h>
-
-enum {
-    ROWS = 1000,
-    BATCH = 64
-};   // modulo 5 leaves 800 rows, a tenth of which validate: 720 train, a last batch of 16
-
-typedef struct FeedBench {
-    Bench bench;
-    Device *device;
-    Dataset *dataset;
-    Maps *maps;
-    FeedSpec spec;
-} FeedBench;
-
-static FeedBench feed_bench(const char *set)
-{
-    FeedBench b = {.bench = bench_new()};
-    SCOPED_TEXT file;
-    text_init(&file, 1 << 20);
-    text_add(&file, "id,a,b,c,y\n");
-    for (int i = 0; i < ROWS; i++)
-        text_add_format(&file, "%d,%d.5,%s,\"%c, x\",%d\n", i, i, i % 7 == 0 ? "NA" : "3", 'p' + i % 5,
-                        i % 2);
-    bench_write(&b.bench, "d.csv", text_string(&file), file.length);
-    bench_config(&b.bench, "data.train=d.csv", "data.numeric=a,b", "data.categorical=c", "data.missing=b=NA",
-                 "data.row_id=id", "split.method=modulo", "split.validation=0.1", set, NULL);
-    b.dataset = bench_open(&b.bench);
-    ck_assert_msg(b.dataset != NULL, "%s", b.bench.error.message);
-    b.maps = maps_fit(b.dataset, b.bench.config, &b.bench.error);
-    b.device = device_open("cpu", 1, clock_real(), b.bench.ledger, &b.bench.error);
-    ck_assert_msg(b.maps && b.device, "%s", b.bench.error.message);
-    b.spec = (FeedSpec){.dataset = b.dataset,
-                        .maps = b.maps,
-                        .device = b.device,
-                        .clock = clock_real(),
-                        .ledger = b.bench.ledger,
-                        .split = SPLIT_TRAIN,
-                        .batch = BATCH,
-                        .seed = 7,
-                        .shuffle = true,
-                        .epochs = 3,
-                        .workers = 2,
-                        .prefetch = 4,
-                        .slots = 3};
-    return b;
-}
-
-static void feed_bench_done(FeedBench *b)
-{
-    maps_free(b->maps);
-    dataset_close(b->dataset);
-    device_close(b->device);
-    bench_done(&b->bench);
-}
-
-// Everything a consumer sees, batch after batch.
-typedef struct Seen {
-    size_t batches, rows;
-    uint64_t digest;   // over ids and bytes of every batch, in order
-    uint64_t epoch_digest[8];
-    int64_t epoch_rows[8];
-    uint64_t ids[8192];
-} Seen;
-
-static void take_batch(FeedBench *b, const FeedBatch *batch, Seen *seen)
-{
-    size_t numeric = maps_numeric(b->maps), categorical = maps_categorical(b->maps),
-           rows = (size_t)batch->rows;
-    const void *parts[] = {batch->row_id, batch->numeric, batch->codes, batch->target};
-    size_t bytes[] = {rows * 8, rows * numeric * 4, rows * categorical * 4, rows * 4};
-    char host[BATCH * 64];
-    for (size_t p = 0; p < 4; p++) {
-        ck_assert(bytes[p] <= sizeof host);
-        if (p == 0)
-            memcpy(host, parts[0], bytes[0]);
-        else
-            ASSERT_OK(device_copy_out(b->device, host, parts[p], (int64_t)bytes[p], &b->bench.error),
-                      &b->bench.error);
-        seen->digest = hash_mix2(seen->digest, hash_row(host, bytes[p]));
-    }
-    memcpy(seen->ids + seen->rows, batch->row_id, bytes[0]);
-    seen->rows += rows;
-    seen->batches++;
-}
 
 static void run_feed(FeedBench *b, size_t most, Seen *seen)
 {
@@ -101,13 +15,14 @@ static void run_feed(FeedBench *b, size_t most, Seen *seen)
     int got = 0;
     while (seen->batches < most && (got = feed_next(feed, &batch, &wait_ns, &exposed_ns, error)) == 1) {
         feed_compute_begins(feed, &batch);
-        take_batch(b, &batch, seen);
+        take_batch(b->maps, &batch, seen);
         ck_assert(wait_ns >= 0 && exposed_ns >= 0);
         if (batch.last_of_epoch)
             feed_epoch_digest(feed, &seen->epoch_rows[batch.epoch], &seen->epoch_digest[batch.epoch]);
         feed_release(feed, &batch);
     }
     ck_assert_msg(got >= 0, "%s", error->message);
+    ck_assert_uint_eq(seen->wrong, 0);
     feed_close(feed);
 }
 
