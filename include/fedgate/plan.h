@@ -10,7 +10,7 @@
 
 // -- memory: budget = device x (1 - reserve); available = budget - state;
 //    largest = floor(available / per_sample)
-enum { PLAN_ACCOUNTS = 32, PLAN_BLOCKS = 64 };
+enum { PLAN_ACCOUNTS = 48, PLAN_BLOCKS = 64 };
 typedef struct PlanShape {       // what the memory of a tabular MLP follows from
     int64_t numeric, categorical;           // input columns
     const int64_t *cardinality, *embedding; // [categorical], unknown slot counted in cardinality
@@ -25,21 +25,35 @@ typedef struct PlanShape {       // what the memory of a tabular MLP follows fro
     // ladder, state of the optimizer, a row of the pace table; scoring a model beside it all.
     int64_t sum_bytes, operand_bytes, step_bytes, pace_bytes;
     int64_t score_weights, score_activations, score_input, score_workspace;
+    // How rows come to the device: batches in a slot of the ring (0: 1); with resident, all of them and the
+    // order they are taken in stay there and nothing is in the ring; what launches bring back (pinned).
+    int64_t group;
+    bool resident;
+    int64_t resident_bytes, order_bytes, read_back_bytes;
 } PlanShape;
+typedef struct PlanDevice {      // what the plan must know of the device
+    int64_t context_bytes;       // driver and libraries
+    int64_t workspace_bytes;     // of its operations
+    int64_t recording_bytes;     // allowed for the recording of one slot; 0: it records nothing
+    int64_t granule_bytes;       // pieces of its arena are rounded up to; 0: no arena
+    bool masks;                  // it keeps the bits of each ReLU beside the activations
+    bool assumed;                // nobody asked a device: the three figures above are assumed
+} PlanDevice;
 typedef struct PlanAccount {     // bytes = count x each
     const char *name;
     const char *ledger;          // account of the ledger it is charged to; NULL: context, or declared
     int64_t count, each;
     const char *of;              // what is counted: "parameters"
     int64_t bytes;
-    bool per_sample;
+    bool per_sample, pinned, assumed;   // pinned: host memory, outside the budget of the device
+    int64_t pieces;              // it is taken in, at most
 } PlanAccount;
 typedef struct MemoryPlan {
     int64_t device_bytes, budget_bytes;     // budget = device x (1 - reserve), rounded down
     double reserve_ratio;
     PlanAccount accounts[PLAN_ACCOUNTS];    // weights, gradients, optimizer, input, activations, context...
     size_t account_count;
-    int64_t state_bytes, per_sample_bytes;
+    int64_t state_bytes, per_sample_bytes, pinned_bytes;
     int64_t available_bytes;                // budget - state; may be negative
     int64_t largest_microbatch;             // samples; 0 when nothing fits
     int64_t batch, microbatch, accumulation;   // microbatch x accumulation = batch
@@ -57,10 +71,12 @@ typedef struct MemoryPlan {
 // Largest divisor of the batch that is at most `largest` and, when asked != 0, exactly `asked` (refused when
 // it does not divide the batch or does not fit). Validation rows stay on the device when they take at most a
 // quarter of what one microbatch leaves free, else one microbatch of them does. Options memory.*,
-// device.memory, train.batch, train.microbatch, input.slots.
-WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes,
+// device.memory, train.batch, train.microbatch, input.slots,
+// input.prefetch.
+// device NULL: nothing of it is known, so nothing counted.
+WARN_UNUSED bool plan_memory(const Config *config, const PlanShape *shape, const PlanDevice *device,
                              MemoryPlan *ret_plan, Error *error);
-// Bytes planned for an account of the ledger; 0 when none is.
+// Bytes of the device planned for an account of the ledger; 0 when none is.
 int64_t plan_ledger_bytes(const MemoryPlan *plan, const char *account);
 
 // -- roofline: attainable = min(P_peak, I x B_mem) (Williams, Waterman, Patterson 2009)
@@ -135,7 +151,7 @@ typedef struct NightPlan {
 // zero for the caller to fill. Peaks: device.peak_flops and device.bandwidth when declared, else `peak` (a
 // table row, or a bound the caller computed), else none. The roofline is of the example layer
 // (plan.intensity_*) when that is given, else of a whole training step.
-WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes,
+WARN_UNUSED bool plan_night(const Config *config, const PlanShape *shape, const PlanDevice *device,
                             const DevicePeak *peak, NightPlan *ret_plan, Error *error);
 void plan_print(const NightPlan *plan, const Config *config, Text *out);
 Json *plan_to_json(const NightPlan *plan);

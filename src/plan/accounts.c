@@ -7,6 +7,7 @@
 #include "plan_internal.h"
 
 enum { MASTER_BYTES = 4, CODE_BYTES = 4, TARGET_BYTES = 4, LOGIT_BYTES = 4, MOMENTS = 2 };
+enum { MASK_BITS = 128, MASK_BYTES = 16 };   // a row of a mask is filled up to: fedgate_mask_bytes
 enum { ALIGNMENT = 64 };   // of each array inside one allocation, as trainer and input cut them
 
 int64_t plan_input_width(const PlanShape *shape)
@@ -35,7 +36,7 @@ static bool is_half(const PlanShape *shape)
     return shape->bytes_per_element < MASTER_BYTES;
 }
 
-static void add(MemoryPlan *plan, PlanAccount account)
+void plan_add_account(MemoryPlan *plan, PlanAccount account)
 {
     if (plan->account_count == PLAN_ACCOUNTS)
         BUG("more than %d accounts in a plan", PLAN_ACCOUNTS);
@@ -43,13 +44,18 @@ static void add(MemoryPlan *plan, PlanAccount account)
     if (account.bytes == 0)
         return;
     plan->accounts[plan->account_count++] = account;
-    int64_t *sum = account.per_sample ? &plan->per_sample_bytes : &plan->state_bytes;
+    int64_t *sum = account.pinned       ? &plan->pinned_bytes
+                   : account.per_sample ? &plan->per_sample_bytes
+                                        : &plan->state_bytes;
     *sum = plan_plus(*sum, account.bytes);
 }
 
 void plan_add_declared(MemoryPlan *plan, const char *name, int64_t bytes, bool per_sample)
 {
-    add(plan, (PlanAccount){name, NULL, 1, bytes, "declared figure", 0, per_sample});
+    plan_add_account(
+        plan,
+        (PlanAccount){
+            .name = name, .count = 1, .each = bytes, .of = "declared figure", .per_sample = per_sample});
 }
 
 // -- activations: each value of a block and its gradient, for each sample of a microbatch
@@ -73,16 +79,25 @@ static int64_t value_bytes(const PlanShape *shape, size_t block, int64_t element
     return block == shape->layers + 1 ? LOGIT_BYTES : element;   // logits are FP32 in every precision
 }
 
-static int64_t arm_block_bytes(const PlanShape *shape, size_t block, int64_t element)
+// Words of bits of one sample's ReLU.
+static int64_t mask_words(const PlanShape *shape, bool masks, size_t block)
 {
-    return plan_plus(plan_times(values_of(shape, block, element), value_bytes(shape, block, element)),
-                     plan_times(gradients_of(shape, block, element), element));
+    bool relu = masks && block >= 1 && block <= shape->layers;
+    return relu ? (shape->hidden[block - 1] + MASK_BITS - 1) / MASK_BITS : 0;
 }
 
-int64_t plan_block_bytes(const PlanShape *shape, size_t block)
+static int64_t arm_block_bytes(const PlanShape *shape, bool masks, size_t block, int64_t element)
 {
-    int64_t bytes = arm_block_bytes(shape, block, shape->bytes_per_element);
-    return is_half(shape) ? plan_plus(bytes, arm_block_bytes(shape, block, MASTER_BYTES)) : bytes;
+    int64_t bytes =
+        plan_plus(plan_times(values_of(shape, block, element), value_bytes(shape, block, element)),
+                  plan_times(gradients_of(shape, block, element), element));
+    return plan_plus(bytes, mask_words(shape, masks, block) * MASK_BYTES);
+}
+
+int64_t plan_block_bytes(const PlanShape *shape, bool masks, size_t block)
+{
+    int64_t bytes = arm_block_bytes(shape, masks, block, shape->bytes_per_element);
+    return is_half(shape) ? plan_plus(bytes, arm_block_bytes(shape, masks, block, MASTER_BYTES)) : bytes;
 }
 
 int64_t plan_row_bytes(const PlanShape *shape)
@@ -90,7 +105,7 @@ int64_t plan_row_bytes(const PlanShape *shape)
     return shape->numeric * MASTER_BYTES + shape->categorical * CODE_BYTES + TARGET_BYTES;
 }
 
-static int64_t up(int64_t bytes)
+int64_t plan_aligned(int64_t bytes)
 {
     return bytes > INT64_MAX - ALIGNMENT ? bytes : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -98,31 +113,49 @@ static int64_t up(int64_t bytes)
 static int64_t padding_of(int64_t rows, int64_t width, int64_t element)
 {
     int64_t bytes = plan_times(rows, plan_times(width, element));
-    return up(bytes) - bytes;
+    return plan_aligned(bytes) - bytes;
 }
 
-static int64_t arm_padding(const PlanShape *shape, int64_t element, int64_t microbatch)
+static int64_t arm_padding(const PlanShape *shape, bool masks, int64_t element, int64_t microbatch)
 {
     int64_t padding = 0;
     for (size_t i = 0; i < shape->layers + 2; i++)
         padding += padding_of(microbatch, values_of(shape, i, element), value_bytes(shape, i, element)) +
-                   padding_of(microbatch, gradients_of(shape, i, element), element);
+                   padding_of(microbatch, gradients_of(shape, i, element), element) +
+                   padding_of(microbatch, mask_words(shape, masks, i), MASK_BYTES);
     return padding;
 }
 
-PlanPadding plan_padding(const PlanShape *shape, int64_t microbatch)
+PlanPadding plan_padding(const PlanShape *shape, bool masks, int64_t microbatch)
 {
-    return (PlanPadding){arm_padding(shape, shape->bytes_per_element, microbatch),
-                         is_half(shape) ? arm_padding(shape, MASTER_BYTES, microbatch) : 0};
+    return (PlanPadding){arm_padding(shape, masks, shape->bytes_per_element, microbatch),
+                         is_half(shape) ? arm_padding(shape, masks, MASTER_BYTES, microbatch) : 0};
 }
 
-PlanPadding plan_most_padding(const PlanShape *shape)
+PlanPadding plan_most_padding(const PlanShape *shape, bool masks)
 {
-    int64_t most = 2 * (int64_t)(shape->layers + 2) * (ALIGNMENT - 1);
+    int64_t arrays = 2 * (int64_t)(shape->layers + 2) + (masks ? (int64_t)shape->layers : 0),
+            most = arrays * (ALIGNMENT - 1);
     return (PlanPadding){most, is_half(shape) ? most : 0};
 }
 
 // -- state
+
+// One account of the ledger under its own name, taken in so many pieces.
+static void add(MemoryPlan *plan, const char *name, int64_t count, int64_t each, const char *of,
+                int64_t pieces)
+{
+    plan_add_account(
+        plan, (PlanAccount){
+                  .name = name, .ledger = name, .count = count, .each = each, .of = of, .pieces = pieces});
+}
+
+// A further line of an account that another one names.
+static void add_to(MemoryPlan *plan, const char *ledger, PlanAccount account)
+{
+    account.ledger = ledger;
+    plan_add_account(plan, account);
+}
 
 static void add_arm(MemoryPlan *plan, const PlanShape *shape, bool reference)
 {
@@ -135,20 +168,22 @@ static void add_arm(MemoryPlan *plan, const PlanShape *shape, bool reference)
     const char *name[5];
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         name[i] = names[i][reference];
-    add(plan, (PlanAccount){name[0], name[0], weights, MASTER_BYTES, "parameters", 0, false});
+    add(plan, name[0], weights, MASTER_BYTES, "parameters", 1);
     if (is_half(shape) && !reference)
-        add(plan, (PlanAccount){"pass weights", "pass weights", weights, shape->bytes_per_element,
-                                "parameters", 0, false});
-    add(plan, (PlanAccount){name[1], name[1], weights, MASTER_BYTES, "parameters", 0, false});
-    add(plan, (PlanAccount){name[2], name[2], weights, MOMENTS * MASTER_BYTES, "parameters", 0, false});
+        add(plan, "pass weights", weights, shape->bytes_per_element, "parameters", 1);
+    add(plan, name[1], weights, MASTER_BYTES, "parameters", 1);
+    add(plan, name[2], weights, MOMENTS * MASTER_BYTES, "parameters", 1);
     if (!reference)
-        add(plan,
-            (PlanAccount){"best weights", "best weights", weights, MASTER_BYTES, "parameters", 0, false});
-    add(plan, (PlanAccount){name[3], name[3], 1, shape->step_bytes, "state", 0, false});
-    add(plan, (PlanAccount){name[4], name[3], shape->steps, shape->pace_bytes, "planned steps", 0, false});
+        add(plan, "best weights", weights, MASTER_BYTES, "parameters", 1);
+    add(plan, name[3], 1, shape->step_bytes, "state", 1);
+    add_to(plan, name[3],
+           (PlanAccount){.name = name[4],
+                         .count = shape->steps,
+                         .each = shape->pace_bytes,
+                         .of = "planned steps",
+                         .pieces = 1});
     if (reference)
-        add(plan,
-            (PlanAccount){"parity workspace", "parity workspace", 1, shape->sum_bytes, "sums", 0, false});
+        add(plan, "parity workspace", 1, shape->sum_bytes, "sums", 1);
 }
 
 // Scoring takes a network of its own, forward only, while the trainer's is still there.
@@ -156,55 +191,64 @@ static void add_scoring(MemoryPlan *plan, const PlanShape *shape)
 {
     const struct {
         const char *name;
-        int64_t bytes;
-    } parts[] = {{"score weights", shape->score_weights},
-                 {"score activations", shape->score_activations},
-                 {"score input", shape->score_input},
-                 {"score workspace", shape->score_workspace}};
+        int64_t bytes, pieces;
+    } parts[] = {{"score weights", shape->score_weights, 1},
+                 {"score activations", shape->score_activations, 1},
+                 {"score input", shape->score_input, 2},   // numbers, codes
+                 {"score workspace", shape->score_workspace, 2}};   // sums, scores
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        add(plan, (PlanAccount){parts[i].name, parts[i].name, 1, parts[i].bytes, "scoring", 0, false});
+        add(plan, parts[i].name, 1, parts[i].bytes, "scoring", parts[i].pieces);
 }
 
-void plan_add_state(MemoryPlan *plan, const PlanShape *shape, int64_t slots, bool resident,
-                    PlanPadding padding, int64_t context_bytes)
+enum { TABLE_PIECES = 3 };   // numbers, codes, targets
+
+void plan_add_state(MemoryPlan *plan, const PlanShape *shape, bool resident, PlanPadding padding)
 {
-    int64_t batch = plan->batch;
-    int64_t slot = up(plan_times(batch, shape->numeric * MASTER_BYTES)) +
-                   up(plan_times(batch, shape->categorical * CODE_BYTES)) +
-                   up(plan_times(batch, TARGET_BYTES));
     add_arm(plan, shape, false);
-    add(plan, (PlanAccount){"input slots", "input.slots", slots, slot, "slots of a batch", 0, false});
     if (resident)
-        add(plan, (PlanAccount){"validation", "validation", shape->validation_rows, plan_row_bytes(shape),
-                                "rows", 0, false});
-    add(plan, (PlanAccount){"workspace", "workspace", 1, plan_plus(shape->sum_bytes, shape->operand_bytes),
-                            "sums and operands", 0, false});
-    add(plan, (PlanAccount){"alignment", "activations", 1, padding.own, "rounding up", 0, false});
+        add(plan, "validation", shape->validation_rows, plan_row_bytes(shape), "rows", TABLE_PIECES);
+    add(plan, "workspace", 1, plan_plus(shape->sum_bytes, shape->operand_bytes), "sums and operands", 2);
+    add_to(plan, "activations",
+           (PlanAccount){.name = "alignment", .count = 1, .each = padding.own, .of = "rounding up"});
     if (is_half(shape)) {
         add_arm(plan, shape, true);
-        add(plan, (PlanAccount){"parity alignment", "parity activations", 1, padding.reference, "rounding up",
-                                0, false});
+        add_to(plan, "parity activations",
+               (PlanAccount){
+                   .name = "parity alignment", .count = 1, .each = padding.reference, .of = "rounding up"});
     }
     add_scoring(plan, shape);
-    add(plan, (PlanAccount){"context", NULL, 1, context_bytes, "driver and libraries", 0, false});
 }
 
-void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool resident)
+static void add_sample(MemoryPlan *plan, const char *name, const char *ledger, int64_t count, int64_t each,
+                       const char *of, int64_t pieces)
+{
+    plan_add_account(plan, (PlanAccount){.name = name,
+                                         .ledger = ledger,
+                                         .count = count,
+                                         .each = each,
+                                         .of = of,
+                                         .per_sample = true,
+                                         .pieces = pieces});
+}
+
+void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool masks, bool resident)
 {
     const int64_t element = shape->bytes_per_element;
-    int64_t values = 0, reference = 0;
+    int64_t values = 0, reference = 0, words = 0;
     for (size_t i = 0; i < shape->layers + 2; i++) {
         values = plan_plus(values, plan_plus(values_of(shape, i, element), gradients_of(shape, i, element)));
         reference = plan_plus(
             reference, plan_plus(values_of(shape, i, MASTER_BYTES), gradients_of(shape, i, MASTER_BYTES)));
+        words = plan_plus(words, mask_words(shape, masks, i));
     }
     // the logits are counted apart, as they do not follow the precision
-    add(plan,
-        (PlanAccount){"activations", "activations", values - shape->outputs, element, "values", 0, true});
-    add(plan, (PlanAccount){"logits", "activations", shape->outputs, LOGIT_BYTES, "values", 0, true});
-    if (is_half(shape))
-        add(plan, (PlanAccount){"parity activations", "parity activations", reference, MASTER_BYTES, "values",
-                                0, true});
+    add_sample(plan, "activations", "activations", values - shape->outputs, element, "values", 1);
+    add_sample(plan, "logits", "activations", shape->outputs, LOGIT_BYTES, "values", 0);
+    add_sample(plan, "masks", "activations", words, MASK_BYTES, "words of 128 bits", 0);
+    if (is_half(shape)) {
+        add_sample(plan, "parity activations", "parity activations", reference, MASTER_BYTES, "values", 1);
+        add_sample(plan, "parity masks", "parity activations", words, MASK_BYTES, "words of 128 bits", 0);
+    }
     if (!resident && shape->validation_rows > 0)
-        add(plan, (PlanAccount){"validation piece", "validation", 1, plan_row_bytes(shape), "row", 0, true});
+        add_sample(plan, "validation piece", "validation", 1, plan_row_bytes(shape), "row", TABLE_PIECES);
 }

@@ -121,7 +121,7 @@ static void add_sum(const MemoryPlan *memory, PlanLines *lines, const char *name
     for (size_t i = 0; i < memory->account_count; i++) {
         char figure[FIGURE_SIZE];
         plan_exact_bytes(figure, memory->accounts[i].bytes);
-        if (memory->accounts[i].per_sample == per_sample)
+        if (memory->accounts[i].per_sample == per_sample && !memory->accounts[i].pinned)
             add_term(line, memory->accounts[i].name, figure);
     }
 }

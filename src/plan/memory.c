@@ -25,13 +25,13 @@ int64_t plan_equal_blocks(int64_t bytes, size_t count, size_t index)
     return (int64_t)((Wide)bytes * (Wide)(index + 1) / (Wide)count);
 }
 
-static void fill_blocks(MemoryPlan *plan, const PlanShape *shape, int64_t asked_blocks)
+static void fill_blocks(MemoryPlan *plan, const PlanShape *shape, bool masks, int64_t asked_blocks)
 {
     int64_t activations = plan_times(plan->microbatch, plan->per_sample_bytes), cumulative = 0;
     bool by_layer = asked_blocks == 0 && shape != NULL;
     size_t count = by_layer ? shape->layers + 2 : (size_t)asked_blocks;
     for (size_t i = 0; i < count && i < PLAN_BLOCKS; i++) {
-        int64_t bytes = by_layer ? plan_times(plan->microbatch, plan_block_bytes(shape, i))
+        int64_t bytes = by_layer ? plan_times(plan->microbatch, plan_block_bytes(shape, masks, i))
                                  : plan_equal_blocks(activations, count, i) - cumulative;
         if (by_layer && i == 0 && plan->validation_rows < shape->validation_rows)
             bytes = plan_plus(bytes, plan->validation_bytes);   // the piece stands beside the inputs
@@ -54,7 +54,8 @@ static const PlanAccount *largest_account(const MemoryPlan *plan)
 {
     const PlanAccount *largest = NULL;
     for (size_t i = 0; i < plan->account_count; i++)
-        if (!plan->accounts[i].per_sample && (!largest || plan->accounts[i].bytes > largest->bytes))
+        if (!plan->accounts[i].per_sample && !plan->accounts[i].pinned &&
+            (!largest || plan->accounts[i].bytes > largest->bytes))
             largest = &plan->accounts[i];
     return largest;
 }
@@ -136,8 +137,16 @@ static bool check_figures(const Config *config, const PlanShape *shape, Error *e
 typedef struct Given {
     const Config *config;
     const PlanShape *shape;
-    int64_t context_bytes;
+    PlanDevice device;
 } Given;
+
+static void add_computed_state(MemoryPlan *plan, const Given *given, bool resident, PlanPadding padding)
+{
+    const int64_t slots = config_integer(given->config, "input.slots");
+    plan_add_state(plan, given->shape, resident, padding);
+    plan_add_feeding(plan, given->shape, slots, config_integer(given->config, "input.prefetch"));
+    plan_add_device(plan, &given->device, slots);
+}
 
 // One try: accounts, then the microbatch that they allow.
 static MemoryPlan lay_out(const Given *given, bool resident, PlanPadding padding)
@@ -156,12 +165,13 @@ static MemoryPlan lay_out(const Given *given, bool resident, PlanPadding padding
     if (state)
         plan_add_declared(&plan, "state (declared)", state, false);
     else
-        plan_add_state(&plan, given->shape, config_integer(config, "input.slots"), resident, padding,
-                       given->context_bytes);
+        add_computed_state(&plan, given, resident, padding);
     if (per_sample)
         plan_add_declared(&plan, "sample (declared)", per_sample, true);
     else
-        plan_add_per_sample(&plan, given->shape, resident);
+        plan_add_per_sample(&plan, given->shape, given->device.masks, resident);
+    if (!state)
+        plan_add_rounding(&plan, given->device.granule_bytes);
     plan.available_bytes = plan.budget_bytes - plan.state_bytes;
     if (plan.available_bytes > 0)
         plan.largest_microbatch = plan.available_bytes / plan.per_sample_bytes;
@@ -189,10 +199,11 @@ static void note_validation(MemoryPlan *plan, const PlanShape *shape, bool resid
                 plan_times(plan->accounts[i].bytes, plan->accounts[i].per_sample ? plan->microbatch : 1);
 }
 
-bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_bytes, MemoryPlan *ret_plan,
+bool plan_memory(const Config *config, const PlanShape *shape, const PlanDevice *device, MemoryPlan *ret_plan,
                  Error *error)
 {
-    const Given given = {config, shape, context_bytes};
+    const Given given = {config, shape, device ? *device : (PlanDevice){0}};
+    const bool masks = given.device.masks;
     if (!check_figures(config, shape, error))
         return false;
     bool resident = false;
@@ -200,19 +211,19 @@ bool plan_memory(const Config *config, const PlanShape *shape, int64_t context_b
     if (!shape) {
         plan = lay_out(&given, false, (PlanPadding){0, 0});
     } else {
-        const PlanPadding most = plan_most_padding(shape);
+        const PlanPadding most = plan_most_padding(shape, masks);
         plan = lay_out(&given, false, most);
         resident = rows_stay(&plan, shape);
         plan = lay_out(&given, resident, most);
-        MemoryPlan exact = lay_out(&given, resident, plan_padding(shape, plan.microbatch));
+        MemoryPlan exact = lay_out(&given, resident, plan_padding(shape, masks, plan.microbatch));
         if (exact.microbatch ==
             plan.microbatch)   // else the bytes saved by rounding less let another one fit
             plan = exact;
         note_validation(&plan, shape, resident);
     }
-    refuse(&plan, context_bytes);
+    refuse(&plan, given.device.context_bytes);
     bool computed = config_integer(config, "memory.per_sample") == 0;
-    fill_blocks(&plan, computed ? shape : NULL, config_integer(config, "memory.blocks"));
+    fill_blocks(&plan, computed ? shape : NULL, masks, config_integer(config, "memory.blocks"));
     *ret_plan = plan;
     return true;
 }
@@ -221,7 +232,8 @@ int64_t plan_ledger_bytes(const MemoryPlan *plan, const char *account)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < plan->account_count; i++)
-        if (plan->accounts[i].ledger && text_equal(plan->accounts[i].ledger, account))
+        if (!plan->accounts[i].pinned && plan->accounts[i].ledger &&
+            text_equal(plan->accounts[i].ledger, account))
             bytes = plan_plus(bytes, plan_times(plan->accounts[i].bytes,
                                                 plan->accounts[i].per_sample ? plan->microbatch : 1));
     return bytes;

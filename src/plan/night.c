@@ -29,12 +29,12 @@ static void fill_layers(NightPlan *plan, const PlanShape *shape, int64_t rows, d
     }
 }
 
-bool plan_night(const Config *config, const PlanShape *shape, int64_t context_bytes, const DevicePeak *peak,
-                NightPlan *ret_plan, Error *error)
+bool plan_night(const Config *config, const PlanShape *shape, const PlanDevice *device,
+                const DevicePeak *peak, NightPlan *ret_plan, Error *error)
 {
     NightPlan plan = {0};
     double flops, bandwidth, step_bytes;
-    if (!plan_memory(config, shape, context_bytes, &plan.memory, error))
+    if (!plan_memory(config, shape, device, &plan.memory, error))
         return false;
     (void)snprintf(plan.precision, sizeof plan.precision, "%s", config_text(config, "train.precision"));
     take_peak(config, peak, &plan, &flops, &bandwidth);
@@ -66,6 +66,7 @@ static Json *memory_to_json(const MemoryPlan *memory)
     json_put_integer(object, "state_bytes", memory->state_bytes);
     json_put_integer(object, "available_bytes", memory->available_bytes);
     json_put_integer(object, "per_sample_bytes", memory->per_sample_bytes);
+    json_put_integer(object, "pinned_bytes", memory->pinned_bytes);
     json_put_integer(object, "largest_microbatch", memory->largest_microbatch);
     json_put_integer(object, "batch", memory->batch);
     json_put_integer(object, "microbatch", memory->microbatch);
@@ -78,6 +79,10 @@ static Json *memory_to_json(const MemoryPlan *memory)
         json_put_text(account, "name", memory->accounts[i].name);
         json_put_integer(account, "bytes", memory->accounts[i].bytes);
         json_put_bool(account, "per_sample", memory->accounts[i].per_sample);
+        if (memory->accounts[i].pinned)
+            json_put_bool(account, "pinned", true);
+        if (memory->accounts[i].assumed)
+            json_put_bool(account, "assumed", true);
         json_add(accounts, account);
     }
     json_put(object, "accounts", accounts);

@@ -16,18 +16,26 @@ int64_t plan_equal_blocks(int64_t bytes, size_t count, size_t index);
 // -- accounts.c
 int64_t plan_input_width(const PlanShape *shape);   // numeric inputs and embeddings of one sample
 int64_t plan_weights(const PlanShape *shape);   // numbers in matrices, biases and embeddings
-int64_t plan_row_bytes(const PlanShape *shape);   // one row of a table on the device
-int64_t plan_block_bytes(const PlanShape *shape, size_t block);   // a sample's: inputs, hidden layers, logits
+// A sample's: inputs, hidden layers, logits. masks: with the bits of the ReLUs.
+int64_t plan_block_bytes(const PlanShape *shape, bool masks, size_t block);
 typedef struct PlanPadding {   // bytes that arrays inside one allocation are rounded up by
     int64_t own, reference;
 } PlanPadding;
-PlanPadding plan_padding(const PlanShape *shape, int64_t microbatch);
-PlanPadding plan_most_padding(const PlanShape *shape);   // for whatever microbatch
+PlanPadding plan_padding(const PlanShape *shape, bool masks, int64_t microbatch);
+PlanPadding plan_most_padding(const PlanShape *shape, bool masks);   // for whatever microbatch
+void plan_add_account(MemoryPlan *plan, PlanAccount account);   // its bytes and their sum; not of 0 bytes
 void plan_add_declared(MemoryPlan *plan, const char *name, int64_t bytes, bool per_sample);
-// resident: all validation rows stay on the device. plan->batch is set.
-void plan_add_state(MemoryPlan *plan, const PlanShape *shape, int64_t slots, bool resident,
-                    PlanPadding padding, int64_t context_bytes);
-void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool resident);
+// resident: all validation rows stay on the device.
+void plan_add_state(MemoryPlan *plan, const PlanShape *shape, bool resident, PlanPadding padding);
+void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool masks, bool resident);
+int64_t plan_aligned(int64_t bytes);   // up to a cache line, as arrays inside one allocation are cut
+int64_t plan_row_bytes(const PlanShape *shape);   // one row of a table on the device
+
+// -- feeding.c: rows on their way, and what belongs to the device itself. plan->batch is set.
+void plan_add_feeding(MemoryPlan *plan, const PlanShape *shape, int64_t slots, int64_t prefetch);
+void plan_add_device(MemoryPlan *plan, const PlanDevice *device, int64_t slots);
+// Last: what pieces of an arena are rounded up by, at most; of the device's memory and of pinned memory.
+void plan_add_rounding(MemoryPlan *plan, int64_t granule_bytes);
 
 // -- figures.c
 
@@ -43,7 +51,7 @@ void plan_rate(char to[static FIGURE_SIZE], double value, const char *unit);   /
 
 // -- lines.c: a plan as lines, each the result of a formula over terms; figures are exact, so that two plans
 // differ where their figures do
-enum { PLAN_LINES = 80, PLAN_TERMS = PLAN_ACCOUNTS, LINE_SIZE = 40 };
+enum { PLAN_LINES = 96, PLAN_TERMS = PLAN_ACCOUNTS, LINE_SIZE = 40 };
 typedef struct PlanTerm {
     char name[LINE_SIZE], figure[FIGURE_SIZE];
 } PlanTerm;

@@ -48,6 +48,8 @@ static void print_accounts(const MemoryPlan *memory, Text *out)
         text_from_count(count, account->count);
         if (account->count > 1)
             text_add_format(out, " = %s %s x %s", count, account->of, each);
+        if (account->assumed)
+            text_add(out, " (assumed: no device was asked)");
         text_add_char(out, '\n');
     }
 }

@@ -23,19 +23,20 @@ static const PlanShape fp32 = {.numeric = 5,
                                .sum_bytes = 16,
                                .operand_bytes = 984};
 
-static MemoryPlan plan_with(const PlanShape *shape, int64_t context_bytes, const char *const *sets,
-                            size_t count)
+static MemoryPlan plan_on(const PlanShape *shape, const PlanDevice *known, const char *const *sets,
+                          size_t count)
 {
     Error error = ERROR_INIT;
     OWNED(Config, config_free) *config = config_load(NULL, sets, count, NULL, &error);
     ck_assert_msg(config != NULL, "%s", error.message);
     MemoryPlan plan;
-    ASSERT_OK(plan_memory(config, shape, context_bytes, &plan, &error), &error);
+    ASSERT_OK(plan_memory(config, shape, known, &plan, &error), &error);
     return plan;
 }
-#define PLAN(shape, context, ...)                                                                            \
-    plan_with(shape, context, (const char *const[]){__VA_ARGS__},                                            \
-              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define PLAN_ON(shape, device, ...)                                                                          \
+    plan_on(shape, device, (const char *const[]){__VA_ARGS__},                                               \
+            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define PLAN(shape, context, ...) PLAN_ON(shape, (&(PlanDevice){.context_bytes = (context)}), __VA_ARGS__)
 
 typedef struct Expected {
     const char *account;   // of the ledger
@@ -53,15 +54,16 @@ static void expect_accounts(const MemoryPlan *plan, const Expected *expected, in
         sum += expected[i].bytes;
     }
     ck_assert_int_eq(plan->planned_peak_bytes, sum);
-    int64_t blocks = 0, state = 0, sample = 0;
+    int64_t blocks = 0, state = 0, sample = 0, pinned = 0;
     for (size_t i = 0; i < plan->block_count; i++)
         blocks += plan->blocks[i];
     ck_assert_int_eq(blocks, plan->microbatch * plan->per_sample_bytes);
     for (size_t i = 0; i < plan->account_count; i++) {
         const PlanAccount *account = &plan->accounts[i];
         ck_assert_int_eq(account->bytes, account->count * account->each);
-        *(account->per_sample ? &sample : &state) += account->bytes;
+        *(account->pinned ? &pinned : account->per_sample ? &sample : &state) += account->bytes;
     }
+    ck_assert_int_eq(pinned, plan->pinned_bytes);
     ck_assert_int_eq(state, plan->state_bytes);
     ck_assert_int_eq(sample, plan->per_sample_bytes);
 }
@@ -80,7 +82,8 @@ START_TEST(an_fp32_night_keeps_one_network_and_its_rows)
         {"optimizer", WEIGHTS * 8},
         {"best weights", WEIGHTS * 4},
         {"step state", 128 + 100 * 12},
-        {"input.slots", 3 * (32 * 20 + 32 * 8 + 32 * 4)},   // slots hold the batch, not a microbatch
+        {"input.slots",   // the batch, not a microbatch, and its digest on a cache line
+         3 * (32 * 20 + 32 * 8 + 32 * 4 + 64)},
         {"validation", 50 * ROW},
         {"workspace", 1000},
         {"activations", 16 * 2 * 4 * (14 + 8 + 6 + 1)},   // 16 rows of 4 bytes: every array ends on 64
@@ -107,7 +110,7 @@ START_TEST(a_half_night_rounds_the_passes_and_keeps_the_reference_arm_beside_the
         {"optimizer", 2 * weights4},
         {"best weights", weights4},
         {"step state", 128 + 100 * 12},
-        {"input.slots", 3 * (32 * 20 + 32 * 8 + 32 * 4)},
+        {"input.slots", 3 * (32 * 20 + 32 * 8 + 32 * 4 + 64)},
         {"validation", 50 * ROW},
         {"workspace", 1000},
         {"activations", 32 * (2 * 2 * (14 + 8 + 6) + 4 + 2)},   // logits are FP32, their gradient is not
@@ -129,7 +132,7 @@ START_TEST(arrays_inside_an_allocation_end_on_cache_lines)
     ck_assert_int_eq(plan_ledger_bytes(&plan, "activations"),
                      2 * (up(3 * 4 * 14) + up(3 * 4 * 8) + up(3 * 4 * 6) + up(3 * 4)));
     ck_assert_int_eq(plan_ledger_bytes(&plan, "input.slots"),
-                     3 * (up(9 * 20) + up(9 * 8) + up(9 * 4)));   // input.slots is 3 by default
+                     3 * (up(9 * 20) + up(9 * 8) + up(9 * 4) + 64));   // input.slots is 3 by default
 }
 END_TEST
 
