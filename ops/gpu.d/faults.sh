@@ -19,23 +19,23 @@ memory.extra_bytes|cpu|learnable_night|memory.extra_bytes=2097152|train.precisio
 feed.refill_early|cuda|adult|feed.refill_early=1||10|determinism
 '
 
-# Rows of 32 numbers of which four matter, a question without noise: G1 of design.md section 10 as a night, and gradients that
-# become small enough for FP16 to lose.
+# The question of fixtures/quadrants among 32 columns, with rows enough for G1 of design.md section 10 as a night: the sign of a
+# product, never near 0, is learned until gradients are so small that FP16 loses them.
 faults_make() {
     local columns
     mkdir -p "$gpu_scratch/made"
-    awk 'BEGIN {
-        for (i = 0; i < 32; i++) printf "x%d,", i
-        print "y"
-        for (row = 0; row < 65536; row++) {
-            for (i = 0; i < 32; i++) {
-                state = (state * 16807 + 12345 + row) % 2147483647
-                x[i] = state / 1073741823.5 - 1
-                printf "%.4f,", x[i]
+    LC_ALL=C awk '
+        function unit() { state = (state * 16807) % 2147483647; return state / 2147483647 }
+        function side(  x) { x = 20 + int(80 * unit()); return unit() < 0.5 ? -x : x }
+        BEGIN {
+            state = 31416
+            for (i = 0; i < 32; i++) printf "x%d,", i
+            print "y"
+            for (row = 0; row < 65536; row++) {
+                for (i = 0; i < 32; i++) printf "%d,", x[i] = side()
+                print (x[0] * x[1] > 0)
             }
-            print (x[0] * x[1] + 0.4 * x[2] - 0.3 * x[3] > 0)
-        }
-    }' >"$gpu_scratch/made/rows.csv"
+        }' >"$gpu_scratch/made/rows.csv"
     columns=$(awk 'BEGIN { for (i = 0; i < 32; i++) printf "%sx%d", i ? ", " : "", i }')
     cat >"$gpu_scratch/made.yaml" <<CONFIG
 model: made
@@ -47,7 +47,7 @@ quality: {metric: auc}
 baseline: {name: linear, rule: "x0 > 0 -> 0.6; else -> 0.4"}
 CONFIG
 }
-readonly faults_fit='train.batch=4096 train.epochs=40 train.learning_rate=0.01 train.weight_decay=0 quality.metric=logloss parity.steps=16'
+readonly faults_fit='train.batch=8192 train.epochs=60 train.learning_rate=0.01 train.weight_decay=0 quality.metric=logloss parity.steps=16'
 
 faults_night() {    # TITLE CONFIG FAULTS OPTIONS EXIT CHECKS
     local name=${1//[^a-z0-9]/_} set sets=() reached=bad

@@ -72,10 +72,11 @@ night_metric() {    # METRIC: the candidate's
 night_live() {    # NAME: the pointer, as the program reads it
     "$gpu_place/$night_program" current --home "$(night_home "$1")" 2>&1 | head -n 1 || true
 }
-night_sealed() {    # NAME: a digest over every byte its candidate sealed, live or refused
-    local home version
+night_sealed() {    # NAME: the digest of what its last run's candidate sealed, live or refused
+    local home version file
     home=$(night_home "$1")
     version=$(awk -F'"' '$2 == "version" { print $4; exit }' "$home/last-verdict.json" 2>/dev/null) || return 0
-    find "$home/releases" "$home/failed" -type f -path "*/$version*/*" -name manifest.json -exec sha256sum {} + 2>/dev/null |
-        cut -d' ' -f1 || true
+    for file in "$home/releases/$version/manifest.json" "$home/failed/${night_run##*/}/manifest.json"; do
+        [ ! -f "$file" ] || { sha256sum "$file" | cut -d' ' -f1; return 0; }
+    done
 }

@@ -26,9 +26,8 @@ nights_adult() {    # BACKEND
     for seed in "${seeds[@]}"; do
         nights_one "$1" adult bf16 "$seed" auc 0.905 0.92
         sum="$sum + ${nights_metric:-nan}"
-        [ "$seed" != 1 ] || nights_keep
+        [ "$seed" != 1 ] || { nights_keep; first=$(night_sealed "adult.$1.bf16.1"); }
     done
-    first=$(night_sealed "adult.$1.bf16.1")
     night_go adult.again adult 150 --set "device.backend=$1" --set train.precision=bf16 --set train.seed=1
     gpu_same "night adult $1: two runs seal the same bytes" "$first" "$(night_sealed adult.again)"
     night_go "adult.$1.bf16.1" adult 150 --retry --set "device.backend=$1" --set train.precision=bf16 --set train.seed=1

@@ -58,6 +58,7 @@ static void write_row(const Gpu *gpu, const char *name, double value, const char
     json_put_number(json, "value", value);
     json_put_text(json, "unit", unit);
     json_put_text(json, "device", device_info(gpu->device)->name);
+    json_put_text(json, "driver", getenv("FEDGATE_DRIVER"));
     json_put_text(json, "commit", getenv("FEDGATE_COMMIT"));
     json_put_text(json, "date", getenv("FEDGATE_DATE"));
     json_write(json, JSON_COMPACT, &text);
