@@ -103,6 +103,7 @@ int trainer_launch_steps(const Config *config, const TrainShape *shape, bool rec
 // the optimizer, a row of its pace table. What scoring a model takes, by account.
 typedef struct TrainFixed {
     int64_t sums, operands, step_state, pace;
+    int64_t read_back;   // pinned, on a device that works beside the host: what launches bring back
 } TrainFixed;
 TrainFixed trainer_fixed_bytes(void);
 typedef struct ScoreBytes {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKPOINT_FORMAT = 2, CHECKPOINTS_KEPT = 2, CHECKPOINT_JSON_MAX = 1000 * 1000 };
+enum { CHECKPOINT_FORMAT = 3, CHECKPOINTS_KEPT = 2, CHECKPOINT_JSON_MAX = 1000 * 1000 };
 static const char account[] = "checkpoint", prefix[] = "step-", temporary[] = ".tmp-step";
 
 // Arrays of a checkpoint: floats in units of the number of weights, or the step state as it is
@@ -87,6 +87,7 @@ static Json *progress_to_json(const Progress *progress)
     json_put_integer(json, "best_step", progress->best_step);
     json_put_integer(json, "bad_epochs", progress->bad_epochs);
     json_put_integer(json, "bad_losses", progress->bad_losses);
+    json_put_integer(json, "nonfinite", progress->nonfinite);
     json_put_number(json, "best_loss", progress->best_loss);
     json_put_number(json, "last_loss", progress->last_loss);
     json_put(json, "order", order_to_json(&progress->order));
@@ -194,6 +195,8 @@ static bool fill(Checkpoint *checkpoint, Trainer *trainer, Error *error)
 {
     const Witness *start = &trainer->witness[WITNESS_START], *middle = &trainer->witness[WITNESS_MIDDLE];
     char hex[DIGEST_HEX_SIZE];
+    if (!trainer_count_nonfinite(trainer, error))
+        return false;
     json_free(checkpoint->json);
     checkpoint->json = json_make_object();
     json_put_integer(checkpoint->json, "format", CHECKPOINT_FORMAT);
@@ -254,6 +257,7 @@ static bool progress_from_json(const Json *json, Progress *ret, Error *error)
            json_get_integer(json, "best_step", &ret->best_step, error) &&
            json_get_integer(json, "bad_epochs", &ret->bad_epochs, error) &&
            json_get_integer(json, "bad_losses", &ret->bad_losses, error) &&
+           json_get_integer(json, "nonfinite", &ret->nonfinite, error) &&
            json_get_number(json, "best_loss", &ret->best_loss, error) &&
            json_get_number(json, "last_loss", &ret->last_loss, error) &&
            order_from_json(json_get(json, "order"), &ret->order, error);

@@ -1,5 +1,4 @@
-// meter - collects the times of steps, what was launched inside each claim, and live memory; turns them into
-// evidence.
+// meter - collects the times of steps or launches, what was launched inside each claim, and live memory.
 //
 // Runs of up to METER_STEPS steps are recorded whole; longer ones in evenly spaced windows. Every span of a
 // step has two timestamps of its own: what no span covers stays uncovered, and the closure judge sees it.
@@ -12,15 +11,10 @@ enum { METER_STEPS = 20000, METER_WINDOW = 100, METER_LIVE = 2000, METER_SPANS =
 
 static const char *const rest_names[REST_COUNT] = {
     [REST_HAND_OVER] = "hand_over",
+    [REST_GIVE] = "give",
     [REST_BOOKKEEPING] = "bookkeeping",
 };
-static const char *const claim_names[CLAIM_COUNT] = {
-    [CLAIM_FORWARD] = "forward",
-    [CLAIM_BACKWARD] = "backward",
-    [CLAIM_STEP] = "training step",
-};
-
-bool meter_init(Meter *meter, int64_t planned, int64_t done, Error *error)
+bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, Error *error)
 {
     int64_t left = planned > done ? planned - done : 1;
     *meter = (Meter){
@@ -28,6 +22,11 @@ bool meter_init(Meter *meter, int64_t planned, int64_t done, Error *error)
     meter->period =
         left <= METER_STEPS ? METER_WINDOW : METER_WINDOW * ((left + METER_STEPS - 1) / METER_STEPS);
     meter->capacity = (size_t)(left < METER_STEPS ? left : METER_STEPS) + METER_WINDOW;
+    if (launch_steps > 0) {
+        meter->launch_steps = launch_steps;
+        meter->every = (left / launch_steps + METER_STEPS) / METER_STEPS;
+        windows_plan(&meter->windows, done, left, launch_steps);
+    }
     meter->steps = calloc(meter->capacity, sizeof *meter->steps);
     meter->live_index = calloc(METER_LIVE + 1, sizeof *meter->live_index);
     meter->live_bytes = calloc(METER_LIVE + 1, sizeof *meter->live_bytes);
@@ -57,9 +56,11 @@ bool meter_traces(const Meter *meter, int64_t step)
 void meter_step(Meter *meter, const StepTimes *times)
 {
     meter->compute_busy_ns += times->compute_ns;
-    meter->compute_items++;
+    meter->compute_items += times->steps;
     meter->waited_ns += times->wait_ns + times->exposed_ns;
-    if (meter_traces(meter, times->index) && meter->count < meter->capacity)
+    bool kept =
+        meter->launch_steps > 0 ? meter->launches++ % meter->every == 0 : meter_traces(meter, times->index);
+    if (kept && meter->count < meter->capacity)
         meter->steps[meter->count++] = *times;
 }
 
@@ -88,53 +89,7 @@ void meter_live(Meter *meter, int64_t step, int64_t bytes)
     meter->live_bytes[meter->live_count++] = bytes;
 }
 
-// Kernels come in the order of their launch, as claims do: one walk through both.
-static int64_t kernels_inside(const Timeline *timeline, const Claimed *claimed, Interval *scratch)
-{
-    const Span *spans = timeline_spans(timeline);
-    size_t kept = 0, claim = 0;
-    for (size_t i = 0; i < timeline_count(timeline); i++) {
-        if (spans[i].kind != SPAN_KERNEL)
-            continue;
-        while (claim < claimed->count && claimed->at[claim].end < spans[i].launched_ns)
-            claim++;
-        if (claim < claimed->count && spans[i].launched_ns >= claimed->at[claim].begin)
-            scratch[kept++] = (Interval){spans[i].begin, spans[i].end};
-    }
-    return interval_length(scratch, interval_union(scratch, kept));
-}
-
-static bool put_plausible(const Meter *meter, Json *evidence, Error *error)
-{
-    Interval *scratch = calloc(timeline_count(meter->timeline) + 1, sizeof *scratch);
-    if (!scratch)
-        return FAIL(error, ERROR_MEMORY, 0, "could not take memory for %zu spans",
-                    timeline_count(meter->timeline));
-    Json *claims = json_make_array();
-    for (int i = 0; i < CLAIM_COUNT; i++) {
-        const Claimed *claimed = &meter->claimed[i];
-        if (claimed->count == 0)
-            continue;
-        Json *claim = json_make_object();
-        json_put_text(claim, "name", claim_names[i]);
-        json_put_number(claim, "flop", claimed->flop);
-        json_put_number(claim, "bytes", claimed->bytes);
-        json_put_integer(claim, "time_ns", claimed->time_ns);
-        json_put_integer(claim, "kernel_union_ns", kernels_inside(meter->timeline, claimed, scratch));
-        json_put_integer(claim, "count", (int64_t)claimed->count);
-        json_add(claims, claim);
-    }
-    free(scratch);
-    Json *clock = json_make_object();
-    json_put_integer(clock, "host_ns", meter->host_end_ns - meter->host_begin_ns);
-    json_put_integer(clock, "device_ns", meter->device_end_ns - meter->device_begin_ns);
-    Json *section = outcome_section(evidence, "plausible");
-    json_put(section, "claims", claims);
-    json_put(section, "clock", clock);
-    return true;
-}
-
-static void put_series(Json *object, const char *key, const void *first, size_t stride, size_t count)
+void meter_put_series(Json *object, const char *key, const void *first, size_t stride, size_t count)
 {
     Json *array = json_make_array();
     for (size_t i = 0; i < count; i++)
@@ -146,66 +101,44 @@ static void put_loop(const Meter *meter, Json *evidence)
 {
     Json *steps = json_make_object(), *rest = json_make_object(), *loop = json_make_object();
     const StepTimes *first = meter->steps;
-    put_series(steps, "index", &first->index, sizeof *first, meter->count);
-    put_series(steps, "wall_ns", &first->wall_ns, sizeof *first, meter->count);
-    put_series(steps, "wait_ns", &first->wait_ns, sizeof *first, meter->count);
-    put_series(steps, "exposed_copy_ns", &first->exposed_ns, sizeof *first, meter->count);
-    put_series(steps, "compute_ns", &first->compute_ns, sizeof *first, meter->count);
+    meter_put_series(steps, "index", &first->index, sizeof *first, meter->count);
+    meter_put_series(steps, "wall_ns", &first->wall_ns, sizeof *first, meter->count);
+    meter_put_series(steps, "wait_ns", &first->wait_ns, sizeof *first, meter->count);
+    meter_put_series(steps, "exposed_copy_ns", &first->exposed_ns, sizeof *first, meter->count);
+    meter_put_series(steps, "compute_ns", &first->compute_ns, sizeof *first, meter->count);
     for (int i = 0; i < REST_COUNT; i++)
-        put_series(rest, rest_names[i], &first->rest_ns[i], sizeof *first, meter->count);
+        if (i != REST_GIVE || meter->launch_steps > 0)   // a step by itself is given while it computes
+            meter_put_series(rest, rest_names[i], &first->rest_ns[i], sizeof *first, meter->count);
+    if (meter->launch_steps > 0)
+        meter_put_series(steps, "steps", &first->steps, sizeof *first, meter->count);
     json_put(steps, "rest", rest);
     json_put(loop, "steps", steps);
     json_put(evidence, "loop", loop);
-}
-
-static bool put_timeline(const Meter *meter, Json *evidence, Error *error)
-{
-    StepOverlap *steps = NULL;
-    size_t count = 0;
-    TimelineTrust trust = {0};
-    if (!timeline_overlap(meter->timeline, &steps, &count, &trust, error))
-        return false;
-    Json *timeline = json_make_object(), *arrays = json_make_object(), *trusted = json_make_object(),
-         *reasons = json_make_array();
-    json_put_text(timeline, "source", "cpu staging thread");
-    json_put_bool(timeline, "resident", false);
-    json_put_bool(timeline, "step_marks", true);
-    const StepOverlap none = {0}, *first = steps ? steps : &none;   // no step was recorded: empty series
-    put_series(arrays, "index", &first->index, sizeof *first, count);
-    put_series(arrays, "length_ns", &first->length_ns, sizeof *first, count);
-    put_series(arrays, "copy_ns", &first->copy_ns, sizeof *first, count);
-    put_series(arrays, "hidden_ns", &first->hidden_ns, sizeof *first, count);
-    put_series(arrays, "kernel_ns", &first->kernel_ns, sizeof *first, count);
-    put_series(arrays, "busy_ns", &first->busy_ns, sizeof *first, count);
-    put_series(arrays, "wait_ns", &first->wait_ns, sizeof *first, count);
-    put_series(arrays, "starved_ns", &first->starved_ns, sizeof *first, count);
-    put_series(arrays, "h2d_bytes", &first->h2d_bytes, sizeof *first, count);
-    put_series(arrays, "pageable_bytes", &first->pageable_bytes, sizeof *first, count);
-    free(steps);
-    json_put(timeline, "steps", arrays);
-    json_put_integer(trusted, "dropped", trust.dropped);
-    json_put_integer(trusted, "zero_timestamps", trust.zero_timestamps);
-    json_put_integer(trusted, "causality", trust.causality);
-    if (trust.reason[0] != '\0')
-        json_add_text(reasons, trust.reason);
-    json_put(trusted, "reasons", reasons);
-    json_put(timeline, "trust", trusted);
-    json_put(evidence, "timeline", timeline);
-    return true;
 }
 
 static void put_live(const Meter *meter, Json *evidence)
 {
     Json *live = json_make_object();
     json_put_text(live, "phase", "after the optimizer step");
-    put_series(live, "index", meter->live_index, sizeof *meter->live_index, meter->live_count);
-    put_series(live, "bytes", meter->live_bytes, sizeof *meter->live_bytes, meter->live_count);
+    meter_put_series(live, "index", meter->live_index, sizeof *meter->live_index, meter->live_count);
+    meter_put_series(live, "bytes", meter->live_bytes, sizeof *meter->live_bytes, meter->live_count);
     json_put(outcome_section(evidence, "memory"), "live", live);
 }
 
-bool meter_evidence(const Meter *meter, Json *evidence, Error *error)
+void meter_clocks(Meter *meter, int64_t host_ns)
 {
+    if (meter->clock_host_ns[0] == 0) {
+        meter->clock_host_ns[0] = host_ns;
+        meter->clock_device_ns[0] = meter->device_steps.last_ns;
+    }
+    meter->clock_host_ns[1] = host_ns;
+    meter->clock_device_ns[1] = meter->device_steps.last_ns;
+}
+
+bool meter_evidence(const Trainer *trainer, Json *evidence, Error *error)
+{
+    const Meter *meter = &trainer->meter;
     put_loop(meter, evidence);
     put_live(meter, evidence);
-    return put_plausible(meter, evidence, error) && put_timeline(meter, evidence, error);
+    return meter_put_spans(trainer, evidence, error);
 }

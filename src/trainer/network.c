@@ -12,11 +12,16 @@ static int64_t aligned(int64_t bytes)
     return (bytes + NETWORK_ALIGNMENT - 1) / NETWORK_ALIGNMENT * NETWORK_ALIGNMENT;
 }
 
-static void *slice(char *block, int64_t *at, int64_t rows, int64_t width, FedgateType type)
+static void *slice_bytes(char *block, int64_t *at, int64_t bytes)
 {
     void *begin = block ? block + *at : NULL;
-    *at += aligned(rows * width * fedgate_type_bytes(type));
+    *at += aligned(bytes);
     return begin;
+}
+
+static void *slice(char *block, int64_t *at, int64_t rows, int64_t width, FedgateType type)
+{
+    return slice_bytes(block, at, rows * width * fedgate_type_bytes(type));
 }
 
 static void place_embeddings(Network *network)
@@ -56,12 +61,14 @@ static int64_t cut_block(Network *network, char *block)
     network->dx = network->shape.categorical > 0 ? slice(block, &at, rows, width, type) : NULL;
     for (size_t i = 0; i <= network->shape.layers; i++)
         network->back[i] = slice(block, &at, rows, layer_out(&network->shape, i), type);
+    for (size_t i = 0; network->masks && i < network->shape.layers; i++)
+        network->mask[i] = slice_bytes(block, &at, fedgate_mask_bytes(rows, layer_out(&network->shape, i)));
     return at;
 }
 
-int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training)
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training, bool masks)
 {
-    Network network = {.shape = *shape, .type = type, .rows = rows, .training = training};
+    Network network = {.shape = *shape, .type = type, .rows = rows, .training = training, .masks = masks};
     layout_init(&network.layout, shape);
     return cut_block(&network, NULL);
 }
@@ -103,7 +110,7 @@ static bool take_memory(Network *network, Error *error)
         [HELD_MOMENTS] = training ? 2 * weights : 0,
         [HELD_BLOCK] = cut_block(network, NULL),
         [HELD_SUMS] = SUM_COUNT * (int64_t)sizeof(double),
-        [HELD_STATE] = training ? (int64_t)sizeof(FedgateStepState) : 0,
+        [HELD_STATE] = training ? (int64_t)sizeof(StepBlock) : 0,
     };
     for (int held = 0; held < HELD_COUNT; held++)
         if (!network_hold(network, (Held)held, bytes[held], error))
@@ -113,7 +120,9 @@ static bool take_memory(Network *network, Error *error)
     network->gradients = network->held[HELD_GRADIENTS].memory;
     network->moments = network->held[HELD_MOMENTS].memory;
     network->sums = network->held[HELD_SUMS].memory;
-    network->state = network->held[HELD_STATE].memory;
+    StepBlock *steps = network->held[HELD_STATE].memory;
+    network->steps = steps;
+    network->state = steps ? &steps->state : NULL;
     cut_block(network, network->held[HELD_BLOCK].memory);
     return true;
 }
@@ -127,7 +136,8 @@ bool network_open(Network *network, Device *device, const TrainShape *shape, Fed
                          .kind = kind,
                          .type = type,
                          .rows = rows,
-                         .training = training};
+                         .training = training,
+                         .masks = device_info(device)->masks};
     if (!(device_info(device)->types & 1u << type)) {
         *network = (Network){0};
         return FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' does not compute in '%s'",
@@ -144,6 +154,8 @@ bool network_open(Network *network, Device *device, const TrainShape *shape, Fed
 void network_close(Network *network)
 {
     Error none = ERROR_INIT;
+    if (network->device && device_info(network->device)->asynchronous && !network->abandoned)
+        (void)!device_synchronise(network->device, &none);   // what is queued still uses this memory
     for (int held = 0; network->device && held < HELD_COUNT; held++)
         (void)network_hold(network, (Held)held, 0, &none);
     *network = (Network){0};
@@ -184,13 +196,29 @@ static const void *layer_input(const Network *network, const Rows *rows, size_t 
     return layer > 0 ? network->value[layer - 1] : network->x ? network->x : rows->numeric;
 }
 
+// A unit that dropout silenced has no gradient either, which the mask of the ReLU before it does not know.
+static void *mask_of(const Network *network, const Dropout *dropout, size_t layer)
+{
+    return network->masks && dropout && !(dropout->keep < 1) ? network->mask[layer] : NULL;
+}
+
+static void take_input(Network *network, const Rows *rows, bool training)
+{
+    int64_t *nonfinite = training && network->steps ? &network->steps->nonfinite : NULL;
+    if (network->x) {
+        FedgateAssemble op = assemble(network, rows);
+        op.nonfinite = nonfinite;
+        device_assemble(network->device, &op);
+    } else if (nonfinite) {
+        device_count_nonfinite(network->device, rows->numeric, rows->count * network->shape.numeric,
+                               nonfinite);
+    }
+}
+
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
 {
     const TrainShape *shape = &network->shape;
-    if (network->x) {
-        FedgateAssemble op = assemble(network, rows);
-        device_assemble(network->device, &op);
-    }
+    take_input(network, rows, dropout != NULL);
     for (size_t i = 0; i <= shape->layers; i++) {
         FedgateDense op = {.type = network->type,
                            .y_type = value_type(network, i),
@@ -201,7 +229,8 @@ void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
                            .rows = rows->count,
                            .in = layer_in(&network->layout, shape, i),
                            .out = layer_out(shape, i),
-                           .relu = i < shape->layers};
+                           .relu = i < shape->layers,
+                           .mask = i < shape->layers ? mask_of(network, dropout, i) : NULL};
         device_dense(network->device, &op);
         if (dropout && dropout->keep < 1 && i < shape->layers)
             device_dropout(network->device, &(FedgateDropout){.type = network->type,
@@ -231,6 +260,11 @@ void network_loss(Network *network, const Rows *rows, float scale, bool gradient
                                                 .state = network->state});
 }
 
+static float *bias_gradient(const Network *network, size_t layer)
+{
+    return network->gradients + network->layout.at[layout_bias(&network->shape, layer)].offset;
+}
+
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate)
 {
     const TrainShape *shape = &network->shape;
@@ -241,13 +275,15 @@ void network_backward(Network *network, const Rows *rows, const Dropout *dropout
                                .dy = network->back[i],
                                .dx = i > 0 ? network->back[i - 1] : network->dx,
                                .dw = network->gradients + network->layout.at[layout_matrix(shape, i)].offset,
-                               .db = network->gradients + network->layout.at[layout_bias(shape, i)].offset,
+                               .db = i == shape->layers ? bias_gradient(network, i) : NULL,
+                               .dx_sums = i > 0 ? bias_gradient(network, i - 1) : NULL,
                                .rows = rows->count,
                                .in = layer_in(&network->layout, shape, i),
                                .out = layer_out(shape, i),
                                .accumulate = accumulate,
                                .below_relu = i > 0,
-                               .below_scale = dropout ? 1 / dropout->keep : 1};
+                               .below_scale = dropout ? 1 / dropout->keep : 1,
+                               .mask = i > 0 ? mask_of(network, dropout, i - 1) : NULL};
         device_dense_back(network->device, &op);
     }
     if (network->dx) {

@@ -68,36 +68,40 @@ static void claim(Meter *meter, Claim which, Interval launched, const Network *n
                 network_bytes(network, rows, backward));
 }
 
-void network_gradient_claimed(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
-                              uint64_t seed, int64_t step, Meter *meter)
+static void pass_claimed(Network *network, const Rows *rows, const Dropout *dropout, float scale,
+                         bool accumulate, Meter *meter)
+{
+    Interval forward = {.begin = device_now_ns(network->device)}, backward;
+    network_forward(network, rows, dropout);
+    network_loss(network, rows, scale, true);
+    forward.end = backward.begin = device_now_ns(network->device);
+    network_backward(network, rows, dropout, accumulate);
+    backward.end = device_now_ns(network->device);
+    claim(meter, CLAIM_FORWARD, forward, network, rows->count);
+    claim(meter, CLAIM_BACKWARD, backward, network, rows->count);
+}
+
+void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
+                      uint64_t seed, Meter *meter)
 {
     const TrainShape *shape = &network->shape;
+    const float scale = (float)(1 / (double)batch->count);
     Dropout dropout = {.keep = 1 - (float)recipe->dropout,
                        .key = hash_mix2(seed, 0x64726f70u)};   // the device mixes in the step
-    (void)step;
     for (int64_t first = 0; first < batch->count; first += microbatch) {
         Rows rows = {.numeric = batch->numeric + first * shape->numeric,
                      .codes = batch->codes + first * shape->categorical,
                      .target = batch->target + first,
                      .first = batch->first + first,
                      .count = batch->count - first < microbatch ? batch->count - first : microbatch};
-        Interval forward = {.begin = device_now_ns(network->device)}, backward;
-        network_forward(network, &rows, &dropout);
-        network_loss(network, &rows, (float)(1 / (double)batch->count), true);
-        forward.end = backward.begin = device_now_ns(network->device);
-        network_backward(network, &rows, &dropout, first > 0);
-        backward.end = device_now_ns(network->device);
         if (meter) {
-            claim(meter, CLAIM_FORWARD, forward, network, rows.count);
-            claim(meter, CLAIM_BACKWARD, backward, network, rows.count);
+            pass_claimed(network, &rows, &dropout, scale, first > 0, meter);
+            continue;
         }
+        network_forward(network, &rows, &dropout);
+        network_loss(network, &rows, scale, true);
+        network_backward(network, &rows, &dropout, first > 0);
     }
-}
-
-void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
-                      uint64_t seed, int64_t step)
-{
-    network_gradient_claimed(network, recipe, batch, microbatch, seed, step, NULL);
 }
 
 // -- the update
@@ -134,7 +138,9 @@ FedgateSettle network_rule(const Network *network, const Recipe *recipe)
                            .growth_every = recipe->scale_growth,
                            .hysteresis = recipe->scale_hysteresis,
                            .gradient = network->gradients,
-                           .gradient_count = network->layout.floats};
+                           .gradient_count = network->layout.floats,
+                           .ended_ns = network->steps ? network->steps->ended_ns : NULL,
+                           .ended_count = STEP_ENDED};
 }
 
 static void settle(Network *network, const Recipe *recipe)

@@ -46,7 +46,7 @@ void outcome_stages(const Trainer *trainer, const Feed *feed, Json *evidence)
     static const char *const none[] = {"bytes", "blocked_out_ns", "depth_p50", "depth_p95", "depth_max"};
     json_put_text(compute, "name", "compute");
     json_put_integer(compute, "items", meter->compute_items);
-    json_put_integer(compute, "busy_ns", meter->compute_busy_ns);
+    json_put_integer(compute, "busy_ns", meter_compute_busy(meter));
     json_put_integer(compute, "blocked_in_ns", meter->waited_ns);
     json_put_integer(compute, "threads", 1);
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)

@@ -122,12 +122,11 @@ void parity_prepare(Parity *parity, Arm arm)
         round_reference(parity);
 }
 
-void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *rows, uint64_t seed,
-                     int64_t step)
+void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *rows, uint64_t seed)
 {
     Network *network = parity->arm[arm];
     parity_prepare(parity, arm);
-    network_gradient(network, recipe, rows, parity->trainer->microbatch, seed, step);
+    network_gradient(network, recipe, rows, parity->trainer->microbatch, seed, NULL);
     parity->row_passes += 3 * (double)rows->count;
 }
 
@@ -175,7 +174,7 @@ static bool warm_up(Parity *parity, ParityStep *step, float *state, Error *error
         return false;
     for (int64_t i = 0; i < WARM_STEPS; i++) {
         network_gradient(reference, &parity->recipe, &parity->batch, parity->trainer->microbatch,
-                         parity->trainer->seed, i);
+                         parity->trainer->seed, NULL);
         network_update(reference, &parity->recipe);
         parity->row_passes += 3 * (double)parity->batch.count;
     }

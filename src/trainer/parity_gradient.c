@@ -58,7 +58,7 @@ static bool one_arm(Parity *parity, Arm arm, const float *weights, const Rows *r
         FedgateStepState from = {.scale = scale, .smallest = scale};
         if (!network_load(network, parity->state[arm], &from, error))
             return false;
-        parity_gradient(parity, arm, &still, rows, parity->trainer->seed, 0);
+        parity_gradient(parity, arm, &still, rows, parity->trainer->seed);
         if (!device_copy_out(network->device, ret_gradient, network->gradients,
                              floats * (int64_t)sizeof *ret_gradient, error))
             return false;

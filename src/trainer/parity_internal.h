@@ -65,8 +65,7 @@ void parity_prepare(Parity *parity, Arm arm);   // before its passes
 // Between steps and runs. False: end here, out of time (parity->left, no error) or stopped (ERROR_BUSY).
 bool parity_goes_on(Parity *parity, Error *error);
 // Gradient of the mean loss into the network, as its arm computes it.
-void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *rows, uint64_t seed,
-                     int64_t step);
+void parity_gradient(Parity *parity, Arm arm, const Recipe *recipe, const Rows *rows, uint64_t seed);
 
 // weights [floats] on the host. Adds to gradients[]; ret_controls may be NULL.
 bool parity_gradients(Parity *parity, const char *at, int64_t step, const float *weights, Json *gradients,

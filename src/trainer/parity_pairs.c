@@ -110,7 +110,7 @@ static bool train_steps(Pairs *pairs, Arm arm, uint64_t seed, Feed *feed, double
         Rows given = {
             .numeric = batch.numeric, .codes = batch.codes, .target = batch.target, .count = batch.rows};
         feed_compute_begins(feed, &batch);
-        parity_gradient(pairs->parity, arm, &pairs->recipe, &given, seed, step);
+        parity_gradient(pairs->parity, arm, &pairs->recipe, &given, seed);
         network_update(network, &pairs->recipe);
         feed_release(feed, &batch);
         rows += batch.rows;

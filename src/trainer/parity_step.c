@@ -20,7 +20,7 @@ static bool take_steps(Parity *parity, Arm arm, const ParityStep *step, const Fe
     if (!network_load(network, step->state, from, error))
         return false;
     for (int64_t i = 0; i < step->steps; i++) {
-        parity_gradient(parity, arm, &parity->recipe, &parity->batch, parity->trainer->seed, step->step + i);
+        parity_gradient(parity, arm, &parity->recipe, &parity->batch, parity->trainer->seed);
         network_update(network, &parity->recipe);
     }
     if (!network_save(network, parity->state[arm], &ret->after, error))

@@ -6,6 +6,8 @@
 
 static bool cycle(Trainer *trainer, Error *error)
 {
+    if (trainer_launches(trainer) && !launches_rehearse(trainer, error))
+        return false;
     OWNED(Feed, feed_close) *feed = trainer_feed(trainer, &trainer->progress, error);
     FeedBatch batch;
     int64_t wait_ns, exposed_ns;

@@ -52,14 +52,13 @@ bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64
     if (!plant_target(trainer, batch, step, &target, error))
         return false;
     Rows rows = {.numeric = batch->numeric, .codes = batch->codes, .target = target, .count = count};
-    network_gradient_claimed(&trainer->network, &trainer->recipe, &rows, trainer->microbatch, trainer->seed,
-                             step, meter);
+    network_gradient(&trainer->network, &trainer->recipe, &rows, trainer->microbatch, trainer->seed, meter);
     network_update(&trainer->network, &trainer->recipe);
     return true;
 }
 
 // Planted: the remainder batch of an epoch is dropped (1) or counted twice (2).
-static int times_trained(const Trainer *trainer, const FeedBatch *batch)
+int trainer_times(const Trainer *trainer, const FeedBatch *batch)
 {
     bool remainder = batch->last_of_epoch && batch->rows < trainer->batch;
     int planted = remainder ? (int)fault_value("train.remainder", 0) : 0;
@@ -68,7 +67,7 @@ static int times_trained(const Trainer *trainer, const FeedBatch *batch)
 
 bool trainer_batch(Trainer *trainer, const FeedBatch *batch, int64_t step, Meter *meter, Error *error)
 {
-    for (int i = 0; i < times_trained(trainer, batch); i++) {
+    for (int i = 0; i < trainer_times(trainer, batch); i++) {
         if (!trainer_step(trainer, batch, batch->rows, step, meter, error))
             return false;
         order_take(&trainer->progress.order, batch);

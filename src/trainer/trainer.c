@@ -16,8 +16,9 @@ TrainFixed trainer_fixed_bytes(void)
 {
     return (TrainFixed){.sums = SUM_COUNT * (int64_t)sizeof(double),
                         .operands = BENCH_BYTES,
-                        .step_state = (int64_t)sizeof(FedgateStepState),
-                        .pace = (int64_t)sizeof(FedgatePace)};
+                        .step_state = (int64_t)sizeof(StepBlock),
+                        .pace = (int64_t)sizeof(FedgatePace),
+                        .read_back = trainer_read_back_bytes()};
 }
 
 static int64_t float_bytes(const Trainer *trainer)
@@ -40,6 +41,17 @@ static bool check_shape(const Trainer *trainer, Error *error)
         return FAIL(error, ERROR_CONFIG, 0, "microbatch %lld does not divide the batch of %lld",
                     (long long)trainer->microbatch, (long long)trainer->batch);
     return true;
+}
+
+// As many groups as an epoch needs at the most steps a launch may have, and all of them as long as can be:
+// what is left over at its end, given step by step, is then fewer batches than there are groups.
+static int launch_steps(const Trainer *trainer)
+{
+    TrainShape shape;
+    trainer_shape(trainer->config, trainer->spec.maps, &shape);
+    int64_t most = trainer_launch_steps(trainer->config, &shape, device_info(trainer->spec.device)->records),
+            whole = trainer->train_rows / trainer->batch, groups = (whole + most - 1) / most;
+    return whole > 0 ? (int)(whole / groups) : 1;
 }
 
 static void read_plan(Trainer *trainer)
@@ -73,6 +85,7 @@ static void read_plan(Trainer *trainer)
     int64_t limit = config_integer(config, "train.max_steps");
     if (limit > 0 && limit < trainer->planned)
         trainer->planned = limit;
+    trainer->group = launch_steps(trainer);
 }
 
 // What a checkpoint belongs to: everything that decides the bits of the run.
@@ -165,6 +178,7 @@ void trainer_free(Trainer *trainer)
     if (!checkpoint_end(trainer, &ignored))
         error_clear(&ignored);   // reported when the next one was begun, or by trainer_train
     checkpoint_free(trainer->writer);
+    launches_free_left(trainer);
     device_trace(device, NULL);
     meter_done(&trainer->meter);
     witness_done(trainer);
@@ -186,15 +200,42 @@ void trainer_free(Trainer *trainer)
 
 // -- state
 
+bool trainer_count_nonfinite(Trainer *trainer, Error *error)
+{
+    Device *device = trainer->spec.device;
+    int64_t *counter = &trainer->network.steps->nonfinite, counted = 0;
+    if (!device_copy_out(device, &counted, counter, sizeof counted, error))
+        return false;
+    trainer->progress.nonfinite += counted;
+    device_zero(device, counter, sizeof counted);   // whoever asks next learns of what came after
+    return true;
+}
+
+static int64_t multiple_after(int64_t step, int64_t every)
+{
+    return (step / every + 1) * every;
+}
+
+int64_t trainer_next_boundary(const Trainer *trainer)
+{
+    int64_t step = trainer->progress.step, witness = witness_next(trainer),
+            next = multiple_after(step, config_integer(trainer->config, "train.checkpoint_every")),
+            epoch_end = step + trainer->per_epoch - trainer->progress.position;
+    next = epoch_end < next ? epoch_end : next;
+    next = witness < next ? witness : next;
+    next = next < trainer->planned ? next : trainer->planned;
+    return next > step ? next : step + 1;
+}
+
 int64_t trainer_floats(const Trainer *trainer)
 {
     return trainer->network.layout.floats;
 }
 
-Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error)
+static FeedSpec feed_spec(const Trainer *trainer, uint64_t seed, const Progress *from)
 {
     const Config *config = trainer->config;
-    FeedSpec spec = {
+    return (FeedSpec){
         .dataset = trainer->spec.dataset,
         .maps = trainer->spec.maps,
         .device = trainer->spec.device,
@@ -212,6 +253,20 @@ Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *fro
         .prefetch = (int)config_integer(config, "input.prefetch"),
         .slots = (int)config_integer(config, "input.slots"),
     };
+}
+
+// Batch by batch and streamed, for what is not the training: its rows are the same.
+Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error)
+{
+    FeedSpec spec = feed_spec(trainer, seed, from);
+    return feed_open(&spec, error);
+}
+
+Feed *trainer_feed_groups(const Trainer *trainer, const Progress *from, Error *error)
+{
+    FeedSpec spec = feed_spec(trainer, trainer->seed, from);
+    spec.group = trainer->group;
+    spec.resident = config_bool(trainer->config, "input.resident");
     return feed_open(&spec, error);
 }
 

@@ -51,6 +51,13 @@ typedef enum Held {
     HELD_PACE,
     HELD_COUNT
 } Held;
+// What the device writes of its steps, in one piece: one fetch brings it.
+enum { STEP_ENDED = 256 };
+typedef struct StepBlock {
+    FedgateStepState state;
+    int64_t nonfinite;   // numeric inputs of the training passes that were no finite numbers
+    int64_t ended_ns[STEP_ENDED];   // of step `attempted` (before it grew) mod STEP_ENDED, the device's clock
+} StepBlock;
 typedef struct Network {
     Device *device;
     const char *prefix;   // of the accounts' names; static text
@@ -60,13 +67,16 @@ typedef struct Network {
     FedgateType type;   // of the passes
     FedgateEmbedding embeddings[SHAPE_CATEGORICAL];
     int64_t rows;
-    bool training;
+    bool training, masks;
+    bool abandoned;   // the device hangs: nobody waits for it any more
     float *weights, *gradients, *moments;   // master weights; moments: first, then second
     void *pass;   // weights as the passes read them, of `type`; the master weights themselves in FP32
     void *x, *dx;   // of `type`; NULL in FP32 without embeddings: the batch itself is the input
     void *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];   // of `type`, but for the logits, which are FP32
+    void *mask[SHAPE_LAYERS];   // of the ReLU, where the device keeps them
     double *sums;   // loss, square sum of the gradients
-    FedgateStepState *state;   // device
+    StepBlock *steps;   // device
+    FedgateStepState *state;   // device, inside `steps`
     FedgatePace *pace;   // device
     int64_t pace_count;
     struct {
@@ -97,9 +107,11 @@ bool network_open(Network *network, Device *device, const TrainShape *shape, Fed
 void network_close(Network *network);
 // Bytes of activations that network_open would take for this network, which holds no memory and needs no
 // device.
-int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training);
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training, bool masks);
 bool network_hold(Network *network, Held held, int64_t bytes, Error *error);   // instead of what it held
 void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
+// dropout: of a training pass (keep may be 1), whose numeric inputs are counted and whose backward pass reads
+// the masks; NULL: of any other.
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);
 void network_loss(Network *network, const Rows *rows, float scale, bool gradient);   // adds to sums[SUM_LOSS]
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate);
@@ -111,14 +123,12 @@ bool network_read_loss(Network *network, double *ret_sum, Error *error);   // an
 bool network_set_pace(Network *network, const Recipe *recipe, int64_t planned, Error *error);   // the table
 bool network_start(Network *network, const Recipe *recipe, uint64_t seed, Error *error);   // initial weights
 // Gradient of the mean loss of the rows by microbatches, times the loss scale; then settle and AdamW.
-// network_gradient leaves the gradient; network_update uses it. seed and step decide the dropout.
-void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
-                      uint64_t seed, int64_t step);
-void network_update(Network *network, const Recipe *recipe);
-// The same gradient, forward and backward passes claimed to `meter` (may be NULL).
+// network_gradient leaves the gradient; network_update uses it. seed and step state decide the dropout.
+// Forward and backward passes are claimed to `meter` (may be NULL).
 struct Meter;
-void network_gradient_claimed(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
-                              uint64_t seed, int64_t step, struct Meter *meter);
+void network_gradient(Network *network, const Recipe *recipe, const Rows *batch, int64_t microbatch,
+                      uint64_t seed, struct Meter *meter);
+void network_update(Network *network, const Recipe *recipe);
 bool network_scales(const Network *network, const Recipe *recipe);   // its loss scale is dynamic
 FedgateSettle network_rule(const Network *network, const Recipe *recipe);   // how its steps are settled
 bool network_read_step(Network *network, FedgateStepState *ret_step, Error *error);
@@ -136,9 +146,9 @@ const char *loss_kind_name(FedgateLossKind kind);   // the task: "binary", "mult
 bool loss_kind_find(const char *name, FedgateLossKind *ret_kind);
 
 // -- meter: what was measured, step by step
-typedef enum Rest { REST_HAND_OVER, REST_BOOKKEEPING, REST_COUNT } Rest;
-typedef struct StepTimes {
-    int64_t index, wall_ns, wait_ns, exposed_ns, compute_ns, rest_ns[REST_COUNT];
+typedef enum Rest { REST_HAND_OVER, REST_GIVE, REST_BOOKKEEPING, REST_COUNT } Rest;
+typedef struct StepTimes {   // of one step, or of a launch of several: its compute is the wait for the device
+    int64_t index, steps, wall_ns, wait_ns, exposed_ns, compute_ns, rest_ns[REST_COUNT];
 } StepTimes;
 typedef enum Claim { CLAIM_FORWARD, CLAIM_BACKWARD, CLAIM_STEP, CLAIM_COUNT } Claim;
 typedef struct Claimed {
@@ -147,8 +157,38 @@ typedef struct Claimed {
     double flop, bytes;
     int64_t time_ns;
 } Claimed;
+// When steps ended by the clock of the device, every step of a run: durations in bins a hundredth wide.
+enum { STEP_OCTAVES = 44, STEP_BINS = 64 };
+typedef struct DeviceSteps {
+    int64_t count, covered, total_ns, longest_ns;   // covered: by a duration that is in the bins
+    int64_t apart, apart_ns;   // behind work of the host between steps, or behind a start
+    int64_t last_step, last_ns;
+    int64_t ended_ns[STEP_ENDED];   // of the last steps, by step mod STEP_ENDED
+    struct {
+        int64_t count, ns;
+    } bin[STEP_OCTAVES * STEP_BINS];
+} DeviceSteps;
+void device_steps_add(DeviceSteps *steps, int64_t step, int64_t ended_ns, bool apart);
+Json *device_steps_evidence(const DeviceSteps *steps);
+
+// Stretches of whole launches that are traced, spread over the run.
+enum { TRACE_WINDOWS = 12 };
+typedef struct TraceWindow {
+    int64_t first, steps, from_ns, to_ns, given_ns;   // device clock: ends of the first and the last step
+    double flop, bytes;   // of the steps after the first
+} TraceWindow;
+typedef struct Windows {
+    int64_t length, period, next;   // steps
+    size_t count, planned;
+    bool open;
+    TraceWindow at[TRACE_WINDOWS];
+    FedgateTraceTrust trust;
+    int64_t cost_ns;   // host time of beginning and ending them
+} Windows;
+
 typedef struct Meter {
     int64_t planned, window, period;   // traced: the first `window` steps of every `period`
+    int64_t launch_steps, launches, every;   // 0: steps are given one by one; every so many launches are kept
     Timeline *timeline;
     StepTimes *steps;
     size_t count, capacity;
@@ -157,16 +197,34 @@ typedef struct Meter {
     int64_t *live_index, *live_bytes;
     size_t live_count;
     int64_t host_begin_ns, host_end_ns, device_begin_ns, device_end_ns;
+    int64_t clock_host_ns[2], clock_device_ns[2];   // of launches: first and last moment both clocks are known
+    Windows windows;
+    DeviceSteps device_steps;
     int64_t compute_busy_ns, compute_items, waited_ns;
 } Meter;
-bool meter_init(Meter *meter, int64_t planned, int64_t done, Error *error);
+bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, Error *error);
 void meter_done(Meter *meter);
 bool meter_traces(const Meter *meter, int64_t step);   // full record of this step
 void meter_step(Meter *meter, const StepTimes *times);
 void meter_claim(Meter *meter, Claim claim, Interval launched, int64_t time_ns, double flop, double bytes);
 void meter_live(Meter *meter, int64_t step, int64_t bytes);
-bool meter_evidence(const Meter *meter, Json *evidence,
-                    Error *error);   // timeline, loop, plausible, memory.live
+// Of launches: the device has just passed its last step.
+void meter_clocks(Meter *meter, int64_t host_ns);
+int64_t meter_compute_busy(const Meter *meter);
+// timeline, loop, plausible, memory.live
+bool meter_evidence(const Trainer *trainer, Json *evidence, Error *error);
+bool meter_put_spans(const Trainer *trainer, Json *evidence, Error *error);   // what the timeline bears out
+void meter_put_series(Json *object, const char *key, const void *first, size_t stride, size_t count);
+
+// A window is due before the launch of this step, when nothing is to happen until step `boundary`.
+void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps);
+bool windows_due(const Meter *meter, int64_t step, int64_t boundary);
+bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error);
+bool windows_over(const Meter *meter, int64_t step);
+bool windows_end(Meter *meter, Device *device, int64_t step, Error *error);   // after the device has passed it
+// These batches were given in so much host time.
+void windows_note(Meter *meter, const Network *network, const FeedBatch *batches, int64_t count,
+                  int64_t given_ns);
 
 void outcome_stages(const Trainer *trainer, const Feed *feed,
                     Json *evidence);   // input, then compute; and which limits
@@ -211,16 +269,20 @@ void clerk_settle(Clerk *clerk);   // what was posted is done when this returns
 typedef struct Order {
     int64_t rows, epochs, whole_rows;
     uint64_t digest, whole_digest;
-    bool differs;
+    uint64_t device_digest, whole_device_digest;   // the same as the device has the rows
+    bool differs, device;   // device: its digests were read
 } Order;
 typedef struct Progress {
     int64_t step, epoch, position;   // steps done; epoch and batches of it already consumed
     int64_t samples, best_step, bad_epochs;
+    int64_t nonfinite;   // numeric inputs of the steps that were no finite numbers
     int64_t bad_losses;   // reports whose training loss was not finite
     double best_loss, last_loss;   // infinity, NaN before the first validation
     Order order;
 } Progress;
 void order_take(Order *order, const FeedBatch *batch);   // a step has trained on these rows
+void order_take_device(Order *order, uint64_t digest);   // these are the rows that the device had
+void progress_advance(Trainer *trainer, const FeedBatch *batch);
 void order_end_epoch(Order *order, int64_t expected_rows, uint64_t expected_digest);
 Json *order_to_json(const Order *order);
 bool order_from_json(const Json *json, Order *ret_order, Error *error);
@@ -251,6 +313,7 @@ struct Trainer {
     double train_loss_sum;   // read from the device so far, since the last report
     uint64_t order_digest;   // of the training rows, asked without the feed
     int64_t train_rows, batch, microbatch, per_epoch, planned, epochs, patience;
+    int group;   // batches given to an asynchronous device at once
     uint64_t seed;
     bool simulated, has_best, scale_lost;
     Progress progress, resumed;
@@ -261,6 +324,10 @@ struct Trainer {
     int64_t extra_bytes, leaks, leak_bytes;
     void *extra;
     void **leaked;
+    struct {
+        struct Launcher *launcher;
+        Feed *feed;
+    } left;   // to a device that hangs
     struct Checkpoint *writer;   // of checkpoints; NULL before the first
     int64_t begun_ns;   // monotonic, of this training
     Digest record;   // what a checkpoint must belong to
@@ -268,12 +335,20 @@ struct Trainer {
 
 Feed *trainer_feed(const Trainer *trainer, const Progress *from, Error *error);
 Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error);
+Feed *trainer_feed_groups(const Trainer *trainer, const Progress *from, Error *error);   // for launches
+bool trainer_launches(const Trainer *trainer);   // it gives its steps by launches
+// The next step after those done before which something is done between steps; at most `planned`.
+int64_t trainer_next_boundary(const Trainer *trainer);
+bool launches_rehearse(Trainer *trainer, Error *error);
+void launches_free_left(Trainer *trainer);
+int64_t trainer_read_back_bytes(void);
 // One optimizer step on the first `count` rows of a batch; forward and backward are claimed to `meter` (may
 // be NULL).
 bool trainer_step(Trainer *trainer, const FeedBatch *batch, int64_t count, int64_t step, Meter *meter,
                   Error *error);
 // A batch of the feed as training and replay take it; its rows are counted in progress.order.
 bool trainer_batch(Trainer *trainer, const FeedBatch *batch, int64_t step, Meter *meter, Error *error);
+int trainer_times(const Trainer *trainer, const FeedBatch *batch);   // steps it takes with a batch: 1
 int64_t claimed_length(Interval launched);
 bool trainer_validate(Trainer *trainer, double *ret_loss, Error *error);
 // At most table_rows of them, on the device.
@@ -282,9 +357,11 @@ bool trainer_upload_validation(Trainer *trainer, Error *error);
 
 int64_t trainer_floats(const Trainer *trainer);
 bool witness_look(Trainer *trainer, Error *error);   // before the first step and after each
+int64_t witness_next(const Trainer *trainer);   // step after which it next has something to do; INT64_MAX
 bool witness_take(Trainer *trainer, WitnessKind kind, bool with_state, Error *error);   // memory for it
 void witness_done(Trainer *trainer);
 
+bool trainer_count_nonfinite(Trainer *trainer, Error *error);   // from the device into the progress
 bool checkpoint_begin(Trainer *trainer, Error *error);   // copies the state, writes it on a thread of its own
 bool checkpoint_end(Trainer *trainer, Error *error);   // waits for the writer
 void checkpoint_free(struct Checkpoint *checkpoint);   // after checkpoint_end; NULL allowed

@@ -82,6 +82,18 @@ bool witness_look(Trainer *trainer, Error *error)
     return begin(trainer, WITNESS_PENDING, error);
 }
 
+int64_t witness_next(const Trainer *trainer)
+{
+    int64_t next = trainer->witness[WITNESS_PENDING].taken ? INT64_MAX : trainer->witness_next;
+    for (int kind = 0; kind < WITNESS_COUNT; kind++) {
+        const Witness *witness = &trainer->witness[kind];
+        int64_t end = witness->from.step + trainer->witness_steps;
+        if (witness->taken && !witness->ended && end > trainer->progress.step && end < next)
+            next = end;
+    }
+    return next;
+}
+
 void witness_done(Trainer *trainer)
 {
     for (int kind = 0; kind < WITNESS_COUNT; kind++)

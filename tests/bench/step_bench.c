@@ -79,7 +79,7 @@ static void multiply_only(const Network *n)
 
 static void whole_step(Network *n, const Rows *rows)
 {
-    network_gradient(n, &recipe, rows, rows->count, 1, 0);
+    network_gradient(n, &recipe, rows, rows->count, 1, NULL);
     network_update(n, &recipe);
 }
 

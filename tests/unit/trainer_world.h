@@ -58,8 +58,9 @@ static void world_write(const char *path, const char *task)
 }
 
 // sets: "name=value" texts after the defaults below, NULL at the end.
-static inline void world_open(World *world, const char *task, bool simulated, int threads,
-                              const char *const *sets)
+// backend: NULL: the cpu's.
+static inline void world_open_on(World *world, const FedgateBackend *backend, const char *task, bool simulated,
+                                 int threads, const char *const *sets)
 {
     Error error = ERROR_INIT;
     char data[160], directory[160], asked[64];
@@ -94,8 +95,15 @@ static inline void world_open(World *world, const char *task, bool simulated, in
     ck_assert_msg(world->dataset != NULL, "%s", error.message);
     world->maps = maps_fit(world->dataset, world->config, &error);
     ck_assert_msg(world->maps != NULL, "%s", error.message);
-    world->device = device_open("cpu", threads, world->clock, world->ledger, &error);
+    world->device = device_open_backend(backend ? backend : &fedgate_backend, threads, world->clock,
+                                        world->ledger, &error);
     ck_assert_msg(world->device != NULL, "%s", error.message);
+}
+
+static inline void world_open(World *world, const char *task, bool simulated, int threads,
+                              const char *const *sets)
+{
+    world_open_on(world, NULL, task, simulated, threads, sets);
 }
 
 static inline void world_close(World *world)

@@ -1,0 +1,90 @@
+// windows - which launches are traced: a few stretches of whole launches, spread over the run, so that what
+// observing costs stays below a hundredth of it.
+//
+// A stretch is at least 20 steps. One in 64 steps is traced, but never in fewer than 4 nor more than 12
+// stretches, so a run of some seconds has them all. None begins where validation, a checkpoint or a witness
+// would fall into it, if there is room elsewhere: what the host does between steps says nothing about
+// feeding, and `device_steps` covers every step. The first begins when the recordings are made.
+#include "trainer_internal.h"
+
+#include <fedgate/fault.h>
+
+enum { WINDOW_STEPS = 20, WINDOW_SHARE = 64, WINDOWS_LEAST = 4, LAUNCHES_BEFORE = 8 };
+
+void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps)
+{
+    int64_t length = (WINDOW_STEPS + launch_steps - 1) / launch_steps * launch_steps,
+            before = LAUNCHES_BEFORE * launch_steps;
+    if (before > left / 2)
+        before = left / 2;
+    int64_t count = (left - before) / (WINDOW_SHARE * length);
+    count = count < WINDOWS_LEAST ? WINDOWS_LEAST : count > TRACE_WINDOWS ? TRACE_WINDOWS : count;
+    while (count > 1 && count * length > left - before)
+        count--;
+    *windows = (Windows){
+        .length = length, .period = (left - before) / count, .next = done + before, .planned = (size_t)count};
+}
+
+bool windows_due(const Meter *meter, int64_t step, int64_t boundary)
+{
+    const Windows *windows = &meter->windows;
+    if (windows->open || windows->count == windows->planned || step < windows->next)
+        return false;
+    return boundary - step >= windows->length || step >= windows->next + windows->period / 2;
+}
+
+bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error)
+{
+    Windows *windows = &meter->windows;
+    int64_t begin_ns = clock_monotonic_ns(clock_real());
+    windows->at[windows->count] = (TraceWindow){.first = step};
+    windows->open = true;
+    device_trace(device, meter->timeline);
+    bool good = device_trace_begin(device, error);
+    windows->cost_ns += clock_monotonic_ns(clock_real()) - begin_ns;
+    return good;
+}
+
+bool windows_over(const Meter *meter, int64_t step)
+{
+    const Windows *windows = &meter->windows;
+    return windows->open && step - windows->at[windows->count].first >= windows->length;
+}
+
+// The mark of the step that follows ends the window of the last one.
+bool windows_end(Meter *meter, Device *device, int64_t step, Error *error)
+{
+    Windows *windows = &meter->windows;
+    TraceWindow *window = &windows->at[windows->count];
+    int64_t begin_ns = clock_monotonic_ns(clock_real());
+    device_trace(device, meter->timeline);   // a planted fault may have set it aside
+    device_mark_step(device, step);
+    bool good = device_trace_end(device, &windows->trust, error) &&
+                (device_info(device)->traces || device_synchronise(device, error));
+    device_trace(device, NULL);
+    window->from_ns = meter->device_steps.ended_ns[window->first % STEP_ENDED];
+    window->to_ns = meter->device_steps.ended_ns[(step - 1) % STEP_ENDED];
+    windows->open = false;
+    windows->count++;
+    while (windows->next <= step)
+        windows->next += windows->period > 0 ? windows->period : 1;
+    windows->cost_ns += clock_monotonic_ns(clock_real()) - begin_ns;
+    return good;
+}
+
+void windows_note(Meter *meter, const Network *network, const FeedBatch *batches, int64_t count,
+                  int64_t given_ns)
+{
+    Windows *windows = &meter->windows;
+    if (!windows->open)
+        return;
+    TraceWindow *window = &windows->at[windows->count];
+    for (int64_t i = window->steps == 0 ? 1 : 0; i < count; i++) {
+        window->flop +=
+            network_flop(network, batches[i].rows, false) + network_flop(network, batches[i].rows, true);
+        window->bytes +=
+            network_bytes(network, batches[i].rows, false) + network_bytes(network, batches[i].rows, true);
+    }
+    window->steps += count;
+    window->given_ns += given_ns;
+}
