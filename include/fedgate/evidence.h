@@ -66,7 +66,12 @@
 //   physical_bytes [o]: what the device has; less than device.memory binds
 //   planned_peak_bytes measured_peak_bytes: peaks of all device memory of the run, context included
 //   context_bytes: driver and libraries (0 on cpu)
-//   unexplained_bytes: what no account explains (on cpu: of the process)
+//   unexplained_bytes: what no account explains: on cpu, of the process beside accounts and arenas; elsewhere
+//     of driver.own_bytes, beside context_bytes, arena and captures, checked
+//   driver: needed unless device_class is "cpu": { own_bytes arena_bytes captures_bytes; source before_bytes
+//     used_bytes total_bytes: shown }, the most that the driver counted for this process (by process, or as
+//     what the card held more than before); the arena taken from it; recordings at their peak
+//   arena, pinned_arena [o]: { bytes peak_bytes live_bytes largest_free_bytes most_pieces }, shown
 //   process_peak_bytes [o]: peak resident host memory, shown only
 //   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], kind "device" | "pinned" | "host"
 //   validation_bytes [o]: device bytes of validation as planned, inside planned_peak_bytes

@@ -126,10 +126,39 @@ static bool read_accounts(const Section *memory, double measured, Accounts *ret_
     return true;
 }
 
+// A card has a driver that counts too: what it holds for this process must fit the budget, and what context,
+// arena and recordings leave of it is the unexplained rest. The host's own processor has none.
+static bool driver_agrees(const Json *evidence, const Section *memory, double budget, double context,
+                          double unexplained)
+{
+    Section driver;
+    double own = NAN;
+    double arena = NAN;
+    double captures = NAN;
+    if (text_equal(json_text_or(json_get(evidence, "device_class"), ""), "cpu")) {
+        return true;
+    }
+    if (!section_child(memory, "driver", "memory.driver", &driver) ||
+        !section_amount(&driver, "own_bytes", &own) || !section_amount(&driver, "arena_bytes", &arena) ||
+        !section_amount(&driver, "captures_bytes", &captures)) {
+        return false;
+    }
+    double rest = own - context - arena - captures;
+    if (!(fabs(rest - unexplained) <= 1)) {
+        finding_set(memory->finding, OUTCOME_ERROR, (Figure){unexplained, rest, "bytes", 1},
+                    "%.0f bytes are said to be unexplained: the driver counts %.0f, of them context %.0f, "
+                    "arena %.0f, captures %.0f",
+                    unexplained, own, context, arena, captures);
+        return false;
+    }
+    return require_at_most(memory->finding, (Figure){own, budget, "bytes", 1},
+                           "memory that the driver counts for this process");
+}
+
 // The peaks of the device accounts, the context and the unexplained rest must be able to make up the measured
 // peak.
-static bool reconciled(const Section *memory, const Config *policy, double budget, double measured,
-                       Accounts *ret_accounts)
+static bool reconciled(const Json *evidence, const Section *memory, const Config *policy, double budget,
+                       double measured, Accounts *ret_accounts)
 {
     const Json *items = NULL;
     double context = NAN;
@@ -146,6 +175,9 @@ static bool reconciled(const Section *memory, const Config *policy, double budge
     bool sound = isfinite(context) && context >= 0 && context <= budget;
     if (!sound) {
         finding_set(memory->finding, OUTCOME_ERROR, NO_FIGURE, "'memory.context_bytes' is %g", context);
+        return false;
+    }
+    if (!driver_agrees(evidence, memory, budget, context, unexplained)) {
         return false;
     }
     if (!read_accounts(memory, measured, ret_accounts)) {
@@ -332,7 +364,7 @@ void check_memory(const Json *evidence, const Config *policy, Finding *ret)
         (section_has(&memory, "rehearsal") &&
          !rehearsed(&memory, budget)) ||   // a failed one ended the night
         !within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) ||
-        !rehearsed(&memory, budget) || !reconciled(&memory, policy, budget, measured, &accounts) ||
+        !rehearsed(&memory, budget) || !reconciled(evidence, &memory, policy, budget, measured, &accounts) ||
         !settles(&memory, budget, measured, &accounts) ||
         !as_planned(&memory, policy, budget, planned, measured, &accounts) || refused_all_the_same(&memory)) {
         return;

@@ -197,7 +197,7 @@ static const struct {
     {"device.memory=1MB", "train.microbatch=0", 895000, 50, "the state alone needs"},
     {"device.memory=1MB", "train.microbatch=0", 895000, 50, "its largest part is 'context' with 0.895 MB"},
     {"device.memory=1MB", "train.microbatch=5", 0, 50, "microbatch 5 does not divide the batch of 8192"},
-    {"device.memory=2MB", "train.microbatch=8192", 0, 0, "at most 5461 samples fit"},
+    {"device.memory=2MB", "train.microbatch=8192", 0, 0, "at most 5460 samples fit"},
     {"device.memory=2MB", "train.microbatch=8192", 0, 0, "lower train.microbatch"},
     {"device.memory=2800kB", "train.microbatch=8192", 0, 8192,
      "MB of them validation rows), the budget is 2.52 MB; at most "},

@@ -220,9 +220,10 @@ START_TEST(a_models_plan_is_shown_by_layer_with_its_window)
     Error error = ERROR_INIT;
     NightPlan plan;
     char slot[11];
+    const PlanDevice card = {.context_bytes = 1000000};
     OWNED(Config, config_free) *config =
         WITH("window.zone=Europe/Berlin", "window.deadline=05:30", "train.microbatch=48");
-    ASSERT_OK(plan_night(config, &small, 1000000, plan_device_peak("NVIDIA H200", "fp32"), &plan, &error),
+    ASSERT_OK(plan_night(config, &small, &card, plan_device_peak("NVIDIA H200", "fp32"), &plan, &error),
               &error);
     plan.steps = 12345;
     plan.epochs = 20;
