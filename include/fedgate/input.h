@@ -32,6 +32,19 @@ int dataset_classes(const Dataset *dataset);   // 1 binary or regression, else k
 // ERROR_DATA when a file's bytes changed since it was opened.
 WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);
 
+// -- packed shards: what the options data.* read from CSV, written as safetensors (src/input/README.md), so that
+// training from them gives the same bits. data.train of the files makes part "train", data.test part "test".
+typedef struct PackSpec {
+    const Config *config;
+    Clock *clock;
+    Ledger *ledger;
+    const char *directory;   // made when it is not there
+    int64_t shard_rows;   // 0: as many as give some 256 MB
+} PackSpec;
+// All shards appear or none, whole. ERROR_CONFLICT when the folder holds other shards; the same ones are kept.
+// Report: rows, bad, bad_rows, shards [{name part rows bytes sha256 kept}].
+WARN_UNUSED bool dataset_pack(const PackSpec *spec, Json **ret_report, Error *error);
+
 // -- maps: everything learnt from training rows; sealed in the release
 typedef struct Maps Maps;
 WARN_UNUSED Maps *maps_fit(const Dataset *dataset, const Config *config, Error *error);

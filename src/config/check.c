@@ -48,6 +48,17 @@ static const char *feature_list_of(const Config *config, const char *column)
     return NULL;
 }
 
+// Packed shards say what their columns are; options that name none leave it to them.
+static bool columns_are_packed(const Config *config)
+{
+    size_t files = config_list_count(config, "data.train");
+    for (size_t i = 0; i < files; i++)
+        if (!strstr(config_list_text(config, "data.train", i), ".safetensors"))
+            return false;
+    return files > 0 && config_list_count(config, "data.numeric") == 0 &&
+           config_list_count(config, "data.categorical") == 0;
+}
+
 static bool check_features(const Config *config, Error *error)
 {
     static const struct {
@@ -56,7 +67,9 @@ static bool check_features(const Config *config, Error *error)
         {"data.target", "is also a feature; a model that sees its target learns nothing"},
         {"data.row_id", "is also a feature; a row's name predicts only that row"},
     };
-    if (config_list_count(config, "data.numeric") + config_list_count(config, "data.categorical") == 0)
+    const bool packed = columns_are_packed(config);
+    if (!packed &&
+        config_list_count(config, "data.numeric") + config_list_count(config, "data.categorical") == 0)
         return fail_option(config, "data.numeric", error,
                            "and 'data.categorical' are both empty, at least 1 feature is needed");
     for (size_t i = 0; i < config_list_count(config, "data.categorical"); i++) {
@@ -80,7 +93,7 @@ static bool check_features(const Config *config, Error *error)
         if (text_equal(column, config_text(config, "data.target")))
             return fail_option(config, "data.forbidden", error, "names the target '%s'", column);
     }
-    for (size_t i = 0; i < config_list_count(config, "quality.slices"); i++) {
+    for (size_t i = 0; !packed && i < config_list_count(config, "quality.slices"); i++) {
         const char *column = config_list_text(config, "quality.slices", i);
         if (!config_list_has(config, "data.categorical", column))
             return fail_option(config, "quality.slices", error,
@@ -126,7 +139,7 @@ static bool check_columns(const Config *config, Error *error)
 // A misspelt column here would leave a missing-value token in the data as if it were a value.
 static bool check_missing_columns(const Config *config, Error *error)
 {
-    for (size_t i = 0; i < config_list_count(config, "data.missing"); i++) {
+    for (size_t i = 0; !columns_are_packed(config) && i < config_list_count(config, "data.missing"); i++) {
         const char *item = config_list_text(config, "data.missing", i);
         char column[CONFIG_TEXT_BYTES + 1];
         if (!text_print(column, sizeof column, "%.*s", (int)strcspn(item, "="), item))

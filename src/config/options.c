@@ -20,9 +20,10 @@ const Option config_options[] = {
 
     // -- data
     {"data.train", OPTION_PATHS, "", 0, 0, NULL, "",
-     "CSV files (.csv, .data, any name; .gz proved whole) with the rows to split", OPTION_NEEDED},
+     "CSV files (.csv, .data, any name; .gz proved whole) or packed shards (.safetensors): the rows to split",
+     OPTION_NEEDED},
     {"data.test", OPTION_PATHS, "", 0, 0, NULL, "",
-     "CSV files that are the test set when split.method is file", 0},
+     "CSV files or packed shards that are the test set when split.method is file", 0},
     {"data.directory", OPTION_PATH, "", 0, 0, NULL, "",
      "folder the files of data.train and data.test are in; empty: beside the configuration", 0},
     {"data.delimiter", OPTION_TEXT, ",", 0, 0, NULL, "", "one character between fields; 'tab' for a tab", ID},
@@ -129,7 +130,7 @@ const Option config_options[] = {
     {"input.augment_noise", OPTION_REAL, "0", 0, 10, NULL, "deviations",
      "normal noise added to numeric inputs of training rows, by row and epoch", ID},
     {"input.rows", OPTION_CHOICE, "auto", 0, 0, "auto|text|memory", "",
-     "rows are decoded for each batch (text) or once, into memory; auto: once for packed data or on a GPU", 0},
+     "rows are decoded for each batch (text) or once, into memory; auto: once if packed or on a GPU", 0},
     {"input.resident", OPTION_BOOL, "false", 0, 0, NULL, "",
      "all training rows lie on the device from the start; nothing is copied during training", 0},
     {"input.host_memory", OPTION_BYTES, "4GB", 1e6, 1e15, NULL, "bytes",

@@ -50,7 +50,8 @@ int64_t dataset_host_bytes(const Dataset *dataset)
 
 bool dataset_rows_in_memory(const Dataset *dataset, bool device_asynchronous)
 {
-    return dataset->rows_choice == ROWS_MEMORY || (dataset->rows_choice == ROWS_AUTO && device_asynchronous);
+    return dataset->rows_choice == ROWS_MEMORY ||
+           (dataset->rows_choice == ROWS_AUTO && (device_asynchronous || dataset->files[0].packed));
 }
 
 static bool check_file_limit(size_t files, int64_t cap, Error *error)

@@ -54,7 +54,7 @@ bool index_bad(Dataset *dataset, const BadPlace *place, Error *error)
 bool index_after_cutoff(const Dataset *dataset, const Field *fields)
 {
     const Schema *schema = &dataset->schema;
-    return schema->cutoff_value &&
+    return !dataset->packing && schema->cutoff_value &&
            schema_compare(&fields[schema->cutoff], schema->cutoff_value, strlen(schema->cutoff_value)) > 0;
 }
 

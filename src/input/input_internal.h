@@ -75,6 +75,7 @@ typedef struct SourceFile {
     struct timespec changed, modified;   // plain files only: at opening
     struct PackedFile *packed;   // packed_internal.h; NULL: text
     size_t first_row, rows;
+    int64_t bad;   // rows left out as malformed
 } SourceFile;
 // memory_left: the bytes are kept in memory when there are no more of them than this; charged to account
 // "input.files".
@@ -151,6 +152,7 @@ typedef struct RowEntry {
 } RowEntry;   // ordinal: number of the record, left-out ones counted too
 typedef struct BadPlace {
     char file[96];   // its name without folder
+    bool test;   // a file of data.test
     uint64_t line;
     char reason[160];
 } BadPlace;

@@ -75,7 +75,7 @@ static bool count_bad(Dataset *dataset, const SourceFile *file, Error *error)
     const struct PackedFile *packed = file->packed;
     for (int64_t i = 0; i < packed->bad; i++) {
         const Json *row = json_at(packed->bad_rows, (size_t)i);   // the first ones are named
-        BadPlace place = {.line = (uint64_t)json_integer_or(json_get(row, "line"), 0)};
+        BadPlace place = {.line = (uint64_t)json_integer_or(json_get(row, "line"), 0), .test = file->test};
         snprintf(place.file, sizeof place.file, "%s", json_text_or(json_get(row, "file"), file->name));
         snprintf(place.reason, sizeof place.reason, "%s",
                  json_text_or(json_get(row, "reason"), "left out when the data was packed"));
@@ -146,7 +146,7 @@ static bool check_row(PackedScan *scan, uint64_t row, bool *ret_good, Error *err
     if (!schema_missing(&schema->columns[schema->cutoff], cutoff) &&
         (cutoff->kind == FIELD_NUMBER || cutoff->length > 0))
         return true;
-    BadPlace place = {.line = row};
+    BadPlace place = {.line = row, .test = scan->file->test};
     snprintf(place.file, sizeof place.file, "%s", scan->file->name);
     snprintf(place.reason, sizeof place.reason, "column '%.60s', which the cutoff is compared with, is empty",
              schema->columns[schema->cutoff].name);
@@ -248,8 +248,6 @@ static bool scan_file(PackedScan *scan, Error *error)
             return false;
     }
     file->rows = scan->dataset->row_count - file->first_row;
-    if (file->rows == 0)
-        return FAIL(error, ERROR_DATA, 0, "no row of it is usable");
     if (packed_row_bytes(file->packed) > scan->dataset->longest_record)
         scan->dataset->longest_record = packed_row_bytes(file->packed);
     return true;

@@ -103,12 +103,13 @@ static bool scan_next(Scan *scan, const char **ret_record, size_t *ret_length, u
 PRINTF_LIKE(4, 5)
 static bool scan_bad(Scan *scan, uint64_t line, Error *error, const char *format, ...)
 {
-    BadPlace place = {.line = line};
+    BadPlace place = {.line = line, .test = scan_file_of(scan)->test};
     va_list values;
     va_start(values, format);
     vsnprintf(place.reason, sizeof place.reason, format, values);
     va_end(values);
     snprintf(place.file, sizeof place.file, "%s", scan_file_of(scan)->name);
+    scan_file_of(scan)->bad++;
     if (index_bad(scan->dataset, &place, error))
         return true;
     return error_prefix(error, "data file '%s', line %llu", scan_file_of(scan)->path,
