@@ -162,7 +162,7 @@ WARN_UNUSED bool ring_queue_copies(Feed *feed, Error *error);   // what is pinne
 // -- feed_rows.c
 WARN_UNUSED bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error);
 void rows_close(FeedWorker *worker);
-void rows_stage(FeedWorker *worker, int stage);   // what it does from now on; the time before is booked
+void feed_rows_stage(FeedWorker *worker, int stage);   // what it does from now on; the time before is booked
 // Numbers in the split of `count` positions of an epoch.
 void rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, uint32_t *ret_numbers);
 void rows_choose(FeedWorker *worker, int64_t epoch, int64_t first, size_t count);

@@ -33,7 +33,7 @@ void rows_close(FeedWorker *worker)
     free(worker->rows);
 }
 
-void rows_stage(FeedWorker *worker, int stage)
+void feed_rows_stage(FeedWorker *worker, int stage)
 {
     int64_t now_ns = feed_now(worker->feed);
     int before = atomic_load_explicit(&worker->stage, memory_order_relaxed);
@@ -97,12 +97,12 @@ static bool decode_rows(FeedWorker *worker, size_t count, const RowsTarget *to, 
 
 static bool fill_from_text(FeedWorker *worker, size_t count, const RowsTarget *to, Error *error)
 {
-    rows_stage(worker, STAGE_READ);
+    feed_rows_stage(worker, STAGE_READ);
     int64_t read_before = worker->reader.read_bytes;
     if (!reader_fetch(&worker->reader, worker->rows, count, error))
         return error_prefix(error, "input stage 'read'");
     worker->meter.bytes[STAGE_READ] += worker->reader.read_bytes - read_before;
-    rows_stage(worker, STAGE_DECODE);
+    feed_rows_stage(worker, STAGE_DECODE);
     decode_slowly(worker->feed);
     return decode_rows(worker, count, to, error) || error_prefix(error, "input stage 'decode'");
 }
@@ -112,9 +112,9 @@ bool rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *er
     const Feed *feed = worker->feed;
     const Dataset *dataset = feed->spec.dataset;
     if (feed->store && to->numeric) {
-        rows_stage(worker, STAGE_DECODE);
+        feed_rows_stage(worker, STAGE_DECODE);
         decode_slowly(worker->feed);
-        rows_stage(worker, STAGE_COLLATE);
+        feed_rows_stage(worker, STAGE_COLLATE);
         rowstore_gather(feed->store, worker->numbers, count, to->numeric, to->codes, to->target, to->row_id);
         return true;
     }
@@ -122,7 +122,7 @@ bool rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *er
         worker->rows[i] = dataset->split_rows[feed->spec.split][worker->numbers[i]];
     if (to->numeric && !fill_from_text(worker, count, to, error))
         return false;
-    rows_stage(worker, STAGE_COLLATE);
+    feed_rows_stage(worker, STAGE_COLLATE);
     for (size_t i = 0; i < count; i++)
         to->row_id[i] = dataset->rows[worker->rows[i]].id;
     return true;
@@ -135,7 +135,7 @@ void rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeri
     const Feed *feed = worker->feed;
     const Maps *maps = feed->spec.maps;
     const uint32_t *all = feed->spec.dataset->split_rows[feed->spec.split];
-    rows_stage(worker, STAGE_AUGMENT);
+    feed_rows_stage(worker, STAGE_AUGMENT);
     if (!(feed->spec.augment_noise > 0) || feed->spec.split != SPLIT_TRAIN)
         return;
     uint64_t epoch_key = hash_mix2(feed->spec.seed ^ salt_noise, (uint64_t)epoch);

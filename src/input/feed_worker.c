@@ -31,13 +31,13 @@ static bool prepare(FeedWorker *worker, FeedEntry *entry, int64_t batch, Error *
     RowsTarget to;
     target_of(feed, entry, batch, rows, &to);
     worker->meter = (BatchMeter){0};
-    rows_stage(worker, STAGE_READ);
+    feed_rows_stage(worker, STAGE_READ);
     rows_choose(worker, place->epoch, index * feed->spec.batch, (size_t)rows);
     if (!rows_fill(worker, (size_t)rows, &to, error))
         return false;
     if (to.numeric)
         rows_augment(worker, place->epoch, (size_t)rows, to.numeric);
-    rows_stage(worker, STAGE_COLLATE);
+    feed_rows_stage(worker, STAGE_COLLATE);
     entry->digest[batch] = rows_digest(to.row_id, (size_t)rows);
     if (to.numeric) {
         atomic_store(&entry->block->digest[batch], entry->digest[batch]);
@@ -74,7 +74,7 @@ static bool fill_next(FeedWorker *worker)
     pthread_mutex_unlock(&feed->lock);
     Error error = ERROR_INIT;
     bool good = prepare(worker, entry, batch, &error);
-    rows_stage(worker, -1);
+    feed_rows_stage(worker, -1);
     pthread_mutex_lock(&feed->lock);
     if (good)
         ring_filled(feed, entry, &worker->meter);
