@@ -7,7 +7,7 @@
 enum {
     LAUNCHES = 4,   // places for launches that were given and not yet told of
     LAUNCHES_AHEAD = 2,   // given and not passed
-    LAUNCHES_WARM = 3,   // given step by step, before the steady state
+    LAUNCHES_WARM = 1,   // waited for and left out of the steady state: a device starts slowly
     LAUNCH_SLOTS = 64   // most of option input.slots
 };
 

@@ -169,7 +169,7 @@ static bool put_evidence(Loop *loop, const char *trace_path, Json *evidence, Err
         (trace_path && moved &&
          !timeline_export_chrome(meter->timeline, "fedgate training", trace_path, error)))
         return false;
-    json_put_integer(outcome_section(evidence, "loop"), "nonfinite", trainer->progress.nonfinite);
+    json_put_integer(outcome_section(evidence, "loop"), "nonfinite_inputs", trainer->progress.nonfinite);
     outcome_accounts(trainer, evidence);
     order_evidence(trainer, evidence);
     return outcome_scale(trainer, evidence, error);

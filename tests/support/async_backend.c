@@ -1,99 +1,29 @@
 // async_backend - two lanes, each a thread with a queue of commands that hold their operations by value.
-#include "async_backend.h"
+#include "async_internal.h"
 
 #include <fedgate/clock.h>
 #include <fedgate/error.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT };
 enum { QUEUE = 1 << 16, SPANS = 1 << 18 };
 
-typedef struct AsyncDevice AsyncDevice;
-typedef struct AsyncEvent {
-    AsyncDevice *device;
-    int64_t recorded, passed;   // times; under the device's lock
-} AsyncEvent;
+const FedgateBackend *async_within;
+AsyncOptions async_asked;
+AsyncNow async_now;
 
-typedef struct Command Command;
-typedef void (*Run)(AsyncDevice *device, const Command *command);
-struct Command {
-    Run run;
-    union {
-        FedgateGather gather;
-        FedgateAssemble assemble;
-        FedgateDense dense;
-        FedgateDenseBack dense_back;
-        FedgateDropout dropout;
-        FedgateLoss loss;
-        FedgateScore score;
-        FedgateCast cast;
-        FedgateSettle settle;
-        FedgateAdam adam;
-        FedgateCopy copy;
-        struct {
-            void *to;
-            const void *from;
-            int64_t bytes;
-        } move;
-        struct {
-            const float *x;
-            int64_t count;
-            void *total;
-        } sum;
-        int64_t step;
-        struct {
-            struct Recording *recording;
-            int64_t first;
-        } replay;
-    } op;
-    AsyncEvent *event, *after;   // passes behind it; is waited for before it
-    int64_t event_time, after_time, launched_ns;
-};
-
-typedef struct Recording {
-    Command *list;
-    size_t count, capacity;
-    int64_t first_mark;
-} Recording;
-
-typedef struct Lane {
-    AsyncDevice *device;
-    pthread_t thread;
-    Command *queue;   // ring
-    int64_t given, done;
-} Lane;
-
-struct AsyncDevice {
-    const FedgateHost *outer;
-    FedgateHost host;   // of the inner device
-    void *inner;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    Lane lane[LANE_COUNT];
-    bool closing;
-    Recording *recording;
-    _Atomic bool tracing;
-    FedgateSpan *spans;
-    size_t span_count;
-    int64_t settles;
-};
-
-static const FedgateBackend *within;
-static AsyncOptions asked;
-static struct {
-    _Atomic int64_t operations, replays, recordings, fetches, waits, copies, traces, run, ahead;
-    _Atomic bool released, failed;
-} now;
-
-static void breach(const char *what)
+void async_breach(const char *what)
 {
     fprintf(stderr, "async device: %s\n", what);
     abort();
+}
+
+void async_last(int64_t ns)
+{
+    if (ns > 0)
+        clock_sleep_ns(clock_real(), ns);
 }
 
 static int64_t now_ns(const AsyncDevice *device)
@@ -156,7 +86,7 @@ static void push(AsyncDevice *device, int which, const Command *command)
     pthread_cond_broadcast(&device->moved);
 }
 
-static void give(void *handle, const Command *command)
+void async_give(void *handle, const Command *command)
 {
     AsyncDevice *device = handle;
     Recording *recording = device->recording;
@@ -165,7 +95,7 @@ static void give(void *handle, const Command *command)
             recording->capacity = recording->capacity > 0 ? 2 * recording->capacity : 64;
             recording->list = realloc(recording->list, recording->capacity * sizeof *command);
             if (!recording->list)
-                breach("no memory for a recording");
+                async_breach("no memory for a recording");
         }
         recording->list[recording->count++] = *command;
         return;
@@ -175,10 +105,10 @@ static void give(void *handle, const Command *command)
     pthread_mutex_unlock(&device->lock);
 }
 
-static void not_recording(const AsyncDevice *device)
+void async_not_recording(const AsyncDevice *device)
 {
     if (device->recording)
-        breach("something that is no operation was given while it recorded");
+        async_breach("something that is no operation was given while it recorded");
 }
 
 // Locked. The time that the event passes next.
@@ -188,172 +118,13 @@ static void will_pass(Command *command, AsyncEvent *event)
     command->event_time = ++event->recorded;
 }
 
-static void drain(AsyncDevice *device, int which)
+void async_drain(AsyncDevice *device, int which)
 {
     pthread_mutex_lock(&device->lock);
     int64_t upto = device->lane[which].given;
     while (device->lane[which].done < upto)
         pthread_cond_wait(&device->moved, &device->lock);
     pthread_mutex_unlock(&device->lock);
-}
-
-// -- operations
-
-static void last(int64_t ns)
-{
-    if (ns > 0)
-        clock_sleep_ns(clock_real(), ns);
-}
-
-static void begin_operation(void)
-{
-    now.operations++;
-    last(asked.operation_ns);
-}
-
-#define OPERATION(slot, member, Type)                                                                        \
-    static void run_##slot(AsyncDevice *device, const Command *command)                                      \
-    {                                                                                                        \
-        begin_operation();                                                                                   \
-        within->slot(device->inner, &command->op.member);                                                    \
-    }                                                                                                        \
-    static void give_##slot(void *device, const Type *op)                                                    \
-    {                                                                                                        \
-        give(device, &(Command){.run = run_##slot, .op.member = *op});                                       \
-    }
-OPERATION(gather, gather, FedgateGather)
-OPERATION(assemble, assemble, FedgateAssemble)
-OPERATION(assemble_back, assemble, FedgateAssemble)
-OPERATION(dropout, dropout, FedgateDropout)
-OPERATION(loss, loss, FedgateLoss)
-OPERATION(score, score, FedgateScore)
-OPERATION(cast, cast, FedgateCast)
-OPERATION(adam, adam, FedgateAdam)
-#undef OPERATION
-
-static bool positive(FedgateType type, const void *values, int64_t at)
-{
-    if (type == FEDGATE_FP32)
-        return ((const float *)values)[at] > 0;
-    uint16_t bits = ((const uint16_t *)values)[at];
-    return bits != 0 && bits < 0x8000;   // NaN counts as positive: its mask bit is nobody's business
-}
-
-static void run_dense(AsyncDevice *device, const Command *command)
-{
-    FedgateDense op = command->op.dense;
-    uint8_t *mask = op.mask;
-    op.mask = NULL;
-    begin_operation();
-    within->dense(device->inner, &op);
-    for (int64_t i = 0; mask && i < op.rows; i++) {
-        uint8_t *row = mask + i * fedgate_mask_bytes(1, op.out);
-        memset(row, 0, (size_t)fedgate_mask_bytes(1, op.out));
-        for (int64_t j = 0; j < op.out; j++)
-            if (positive(op.y_type, op.y, i * op.out + j))
-                row[j / 8] |= (uint8_t)(1u << j % 8);
-    }
-}
-
-static void run_dense_back(AsyncDevice *device, const Command *command)
-{
-    FedgateDenseBack op = command->op.dense_back;
-    const uint8_t *mask = op.mask;
-    op.mask = NULL;
-    begin_operation();
-    for (int64_t i = 0; mask && op.below_relu && i < op.rows; i++)
-        for (int64_t j = 0; j < op.in; j++)
-            if (positive(op.type, op.x, i * op.in + j) !=
-                ((mask[i * fedgate_mask_bytes(1, op.in) + j / 8] >> j % 8) & 1))
-                breach("a mask differs from the rows it stands for");
-    within->dense_back(device->inner, &op);
-}
-
-static void give_dense(void *device, const FedgateDense *op)
-{
-    give(device, &(Command){.run = run_dense, .op.dense = *op});
-}
-
-static void give_dense_back(void *device, const FedgateDenseBack *op)
-{
-    give(device, &(Command){.run = run_dense_back, .op.dense_back = *op});
-}
-
-static void run_settle(AsyncDevice *device, const Command *command)
-{
-    begin_operation();
-    device->settles++;
-    if (asked.fail_at > 0 && device->settles >= asked.fail_at && !now.released) {
-        now.failed = true;
-        pthread_mutex_lock(&device->lock);
-        pthread_cond_broadcast(&device->moved);
-        pthread_mutex_unlock(&device->lock);
-    }
-    while (device->settles == asked.hang_at && !now.released)
-        clock_sleep_ns(clock_real(), 1000000);
-    within->settle(device->inner, &command->op.settle);
-}
-
-static void give_settle(void *device, const FedgateSettle *op)
-{
-    give(device, &(Command){.run = run_settle, .op.settle = *op});
-}
-
-static void run_zero(AsyncDevice *device, const Command *command)
-{
-    begin_operation();
-    within->zero(device->inner, command->op.move.to, command->op.move.bytes);
-}
-
-static void give_zero(void *device, void *to, int64_t bytes)
-{
-    give(device, &(Command){.run = run_zero, .op.move = {.to = to, .bytes = bytes}});
-}
-
-static void run_copy(AsyncDevice *device, const Command *command)
-{
-    begin_operation();
-    within->copy(device->inner, command->op.move.to, command->op.move.from, command->op.move.bytes);
-}
-
-static void give_copy(void *device, void *to, const void *from, int64_t bytes)
-{
-    give(device, &(Command){.run = run_copy, .op.move = {to, from, bytes}});
-}
-
-static void run_square_sum(AsyncDevice *device, const Command *command)
-{
-    begin_operation();
-    within->square_sum(device->inner, command->op.sum.x, command->op.sum.count, command->op.sum.total);
-}
-
-static void give_square_sum(void *device, const float *x, int64_t count, double *ret_sum)
-{
-    give(device, &(Command){.run = run_square_sum, .op.sum = {x, count, ret_sum}});
-}
-
-static void run_count(AsyncDevice *device, const Command *command)
-{
-    begin_operation();
-    within->count_nonfinite(device->inner, command->op.sum.x, command->op.sum.count, command->op.sum.total);
-}
-
-static void give_count(void *device, const float *x, int64_t count, int64_t *total)
-{
-    give(device, &(Command){.run = run_count, .op.sum = {x, count, total}});
-}
-
-static void run_mark(AsyncDevice *device, const Command *command)
-{
-    within->mark_step(device->inner, command->op.step);
-}
-
-static void give_mark(void *handle, int64_t step)
-{
-    AsyncDevice *device = handle;
-    if (device->recording && device->recording->first_mark < 0)
-        device->recording->first_mark = step;
-    give(device, &(Command){.run = run_mark, .op.step = step});
 }
 
 // -- events, copies, reading back
@@ -375,7 +146,7 @@ static void event_record(void *handle, void *event)
 {
     AsyncDevice *device = handle;
     Command command = {0};
-    not_recording(device);
+    async_not_recording(device);
     pthread_mutex_lock(&device->lock);
     will_pass(&command, event);
     push(device, LANE_COMPUTE, &command);
@@ -384,7 +155,7 @@ static void event_record(void *handle, void *event)
 
 static bool has_passed(const AsyncEvent *event)
 {
-    return event->recorded > 0 && event->passed == event->recorded && !now.failed;
+    return event->recorded > 0 && event->passed == event->recorded && !async_now.failed;
 }
 
 static bool event_done(void *handle)
@@ -402,9 +173,9 @@ static bool event_wait(void *handle, int64_t timeout_ns)
     AsyncDevice *device = event->device;
     int64_t until_ns = clock_monotonic_ns(clock_real()) + timeout_ns;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    now.waits++;
+    async_now.waits++;
     pthread_mutex_lock(&device->lock);
-    while (!has_passed(event) && !now.failed &&
+    while (!has_passed(event) && !async_now.failed &&
            pthread_cond_clockwait(&device->moved, &device->lock, CLOCK_MONOTONIC, &until) == 0)
         continue;
     bool passed = has_passed(event);
@@ -416,28 +187,12 @@ static void await(void *handle, void *event)
 {
     AsyncDevice *device = handle;
     Command command = {.after = event};
-    not_recording(device);
+    async_not_recording(device);
     pthread_mutex_lock(&device->lock);
     command.after_time = command.after->recorded;
     if (command.after_time == 0)
-        breach("an event is waited for that was never recorded");
+        async_breach("an event is waited for that was never recorded");
     push(device, LANE_COMPUTE, &command);
-    pthread_mutex_unlock(&device->lock);
-}
-
-static void report_span(void *context, const FedgateSpan *span)
-{
-    AsyncDevice *device = context;
-    FedgateSpan whole = *span;
-    if (whole.kind == FEDGATE_SPAN_KERNEL)   // the longer part of it lies before the inner operation
-        whole.begin = whole.launched_ns = whole.begin - asked.operation_ns;
-    if (!asked.traces) {
-        device->outer->span(device->outer->context, &whole);
-        return;
-    }
-    pthread_mutex_lock(&device->lock);
-    if (device->tracing && device->span_count < SPANS)
-        device->spans[device->span_count++] = whole;
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -445,10 +200,10 @@ static void run_copy_in(AsyncDevice *device, const Command *command)
 {
     const FedgateCopy *copy = &command->op.copy;
     int64_t begin = now_ns(device);
-    now.copies++;
+    async_now.copies++;
     memcpy(copy->to, copy->from, (size_t)copy->bytes);
-    last(asked.copy_ns);
-    report_span(device, &(FedgateSpan){.kind = FEDGATE_SPAN_COPY_IN,
+    async_last(async_asked.copy_ns);
+    async_span(device, &(FedgateSpan){.kind = FEDGATE_SPAN_COPY_IN,
                                        .stream = 1,
                                        .begin = begin,
                                        .end = now_ns(device),
@@ -470,7 +225,7 @@ static bool copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
     if (command.after) {
         command.after_time = command.after->recorded;
         if (command.after_time == 0)
-            breach("a copy waits for an event that was never recorded");
+            async_breach("a copy waits for an event that was never recorded");
     }
     if (copy->done)
         will_pass(&command, copy->done);
@@ -489,8 +244,8 @@ static void fetch(void *handle, void *to_pinned, const void *from, int64_t bytes
 {
     AsyncDevice *device = handle;
     Command command = {.run = run_move, .op.move = {to_pinned, from, bytes}};
-    not_recording(device);
-    now.fetches++;
+    async_not_recording(device);
+    async_now.fetches++;
     pthread_mutex_lock(&device->lock);
     will_pass(&command, done);
     push(device, LANE_COMPUTE, &command);
@@ -499,116 +254,25 @@ static void fetch(void *handle, void *to_pinned, const void *from, int64_t bytes
 
 static bool failed(char *ret_reason)
 {
-    if (now.failed)
+    if (async_now.failed)
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "planted failure");
-    return now.failed;
+    return async_now.failed;
 }
 
 static bool move_and_wait(void *device, void *to, const void *from, int64_t bytes, char *ret_reason)
 {
-    not_recording(device);
-    give(device, &(Command){.run = run_move, .op.move = {to, from, bytes}});
-    drain(device, LANE_COMPUTE);
+    async_not_recording(device);
+    async_give(device, &(Command){.run = run_move, .op.move = {to, from, bytes}});
+    async_drain(device, LANE_COMPUTE);
     return !failed(ret_reason);
 }
 
 static bool synchronise(void *device, char *ret_reason)
 {
-    not_recording(device);
-    drain(device, LANE_COPY);
-    drain(device, LANE_COMPUTE);
+    async_not_recording(device);
+    async_drain(device, LANE_COPY);
+    async_drain(device, LANE_COMPUTE);
     return !failed(ret_reason);
-}
-
-// -- recordings and traces
-
-static bool record_begin(void *handle, char *ret_reason)
-{
-    AsyncDevice *device = handle;
-    not_recording(device);
-    device->recording = calloc(1, sizeof *device->recording);
-    if (device->recording)
-        device->recording->first_mark = -1;
-    else
-        snprintf(ret_reason, FEDGATE_REASON_SIZE, "no memory");
-    return device->recording != NULL;
-}
-
-static void *record_end(void *handle, int64_t *ret_bytes, char *ret_reason)
-{
-    (void)ret_reason;
-    AsyncDevice *device = handle;
-    Recording *recording = device->recording;
-    if (!recording)
-        breach("a recording ends that did not begin");
-    device->recording = NULL;
-    now.recordings++;
-    *ret_bytes = (int64_t)recording->count * 64;
-    return recording;
-}
-
-static void run_replay(AsyncDevice *device, const Command *command)
-{
-    const Recording *recording = command->op.replay.recording;
-    for (size_t i = 0; i < recording->count; i++) {
-        Command one = recording->list[i];
-        if (one.run == run_mark)
-            one.op.step += command->op.replay.first - recording->first_mark;
-        one.run(device, &one);
-    }
-    now.run++;
-}
-
-static void replay(void *handle, void *recording, int64_t first_step)
-{
-    AsyncDevice *device = handle;
-    not_recording(device);
-    now.replays++;
-    int64_t ahead = now.replays - now.run;
-    if (ahead > now.ahead)
-        now.ahead = ahead;
-    give(device, &(Command){.run = run_replay, .op.replay = {recording, first_step}});
-}
-
-static void run_free(AsyncDevice *device, const Command *command)
-{
-    (void)device;
-    free(command->op.replay.recording->list);
-    free(command->op.replay.recording);
-}
-
-static void record_free(void *device, void *recording)
-{
-    not_recording(device);
-    give(device, &(Command){.run = run_free, .op.replay.recording = recording});
-}
-
-static bool trace_begin(void *handle, char *ret_reason)
-{
-    (void)ret_reason;
-    AsyncDevice *device = handle;
-    if (device->tracing)
-        breach("a trace begins in a trace");
-    device->tracing = true;
-    now.traces++;
-    return true;
-}
-
-static bool trace_end(void *handle, FedgateTraceTrust *ret_trust, char *ret_reason)
-{
-    (void)ret_reason;
-    AsyncDevice *device = handle;
-    if (!device->tracing)
-        breach("a trace ends that did not begin");
-    drain(device, LANE_COMPUTE);
-    device->tracing = false;
-    pthread_mutex_lock(&device->lock);
-    for (size_t i = 0; i < device->span_count; i++)
-        device->outer->span(device->outer->context, &device->spans[i]);
-    device->span_count = 0;
-    pthread_mutex_unlock(&device->lock);
-    *ret_trust = asked.trust;
-    return true;
 }
 
 // -- opening
@@ -621,9 +285,9 @@ static int64_t host_now(void *context)
 static void close_device(void *handle)
 {
     AsyncDevice *device = handle;
-    now.released = true;
+    async_now.released = true;
     if (device->lane[LANE_COMPUTE].queue)
-        drain(device, LANE_COMPUTE);
+        async_drain(device, LANE_COMPUTE);
     pthread_mutex_lock(&device->lock);
     device->closing = true;
     pthread_cond_broadcast(&device->moved);
@@ -634,7 +298,7 @@ static void close_device(void *handle)
         free(device->lane[i].queue);
     }
     if (device->inner)
-        within->close(device->inner);
+        async_within->close(device->inner);
     pthread_cond_destroy(&device->moved);
     pthread_mutex_destroy(&device->lock);
     free(device->spans);
@@ -651,11 +315,11 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
     device->host = *host;
     device->host.context = device;
     device->host.now_ns = host_now;
-    device->host.span = report_span;
+    device->host.span = async_span;
     pthread_mutex_init(&device->lock, NULL);
     pthread_cond_init(&device->moved, NULL);
     device->spans = calloc(SPANS, sizeof *device->spans);
-    device->inner = within->open(index, threads, &device->host, ret_facts, ret_reason);
+    device->inner = async_within->open(index, threads, &device->host, ret_facts, ret_reason);
     bool good = device->spans && device->inner;
     for (int i = 0; good && i < LANE_COUNT; i++) {
         Lane *lane = &device->lane[i];
@@ -670,29 +334,30 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
         return NULL;
     }
     ret_facts->asynchronous = true;
-    ret_facts->masks = asked.masks;
+    ret_facts->masks = async_asked.masks;
     snprintf(ret_facts->timeline, sizeof ret_facts->timeline, "async lanes");
     return device;
 }
 
 static void *take(void *handle, FedgateMemory memory, int64_t bytes)
 {
-    return within->take(((AsyncDevice *)handle)->inner, memory, bytes);
+    return async_within->take(((AsyncDevice *)handle)->inner, memory, bytes);
 }
 
 static void give_back(void *handle, FedgateMemory memory, void *address, int64_t bytes)
 {
-    within->give(((AsyncDevice *)handle)->inner, memory, address, bytes);
+    async_within->give(((AsyncDevice *)handle)->inner, memory, address, bytes);
 }
 
 const FedgateBackend *async_backend(const FedgateBackend *inner, const AsyncOptions *options)
 {
     static FedgateBackend backend;
-    within = inner;
-    asked = *options;
-    now.operations = now.replays = now.recordings = now.fetches = now.waits = now.copies = now.traces = 0;
-    now.run = now.ahead = 0;
-    now.released = now.failed = false;
+    async_within = inner;
+    async_asked = *options;
+    async_now.operations = async_now.replays = async_now.recordings = async_now.fetches = async_now.waits =
+        async_now.copies = async_now.traces = 0;
+    async_now.run = async_now.ahead = 0;
+    async_now.released = async_now.failed = false;
     backend = *inner;
     backend.name = "async";
     backend.open = open_device;
@@ -710,45 +375,25 @@ const FedgateBackend *async_backend(const FedgateBackend *inner, const AsyncOpti
     backend.synchronise = synchronise;
     backend.await = await;
     backend.fetch = fetch;
-    backend.mark_step = give_mark;
-    backend.count_nonfinite = give_count;
-    backend.zero = give_zero;
-    backend.copy = give_copy;
-    backend.gather = give_gather;
-    backend.assemble = give_assemble;
-    backend.assemble_back = give_assemble_back;
-    backend.dense = give_dense;
-    backend.dense_back = give_dense_back;
-    backend.dropout = give_dropout;
-    backend.loss = give_loss;
-    backend.score = give_score;
-    backend.square_sum = give_square_sum;
-    backend.cast = give_cast;
-    backend.settle = give_settle;
-    backend.adam = give_adam;
-    backend.record_begin = asked.records ? record_begin : NULL;
-    backend.record_end = asked.records ? record_end : NULL;
-    backend.replay = asked.records ? replay : NULL;
-    backend.record_free = asked.records ? record_free : NULL;
-    backend.trace_begin = asked.traces ? trace_begin : NULL;
-    backend.trace_end = asked.traces ? trace_end : NULL;
+    async_set_operations(&backend);
+    async_set_records(&backend);
     return &backend;
 }
 
 AsyncCounts async_counts(void)
 {
-    return (AsyncCounts){.operations = now.operations,
-                         .replays = now.replays,
-                         .recordings = now.recordings,
-                         .fetches = now.fetches,
-                         .waits = now.waits,
-                         .copies = now.copies,
-                         .traces = now.traces,
-                         .ahead = now.ahead};
+    return (AsyncCounts){.operations = async_now.operations,
+                         .replays = async_now.replays,
+                         .recordings = async_now.recordings,
+                         .fetches = async_now.fetches,
+                         .waits = async_now.waits,
+                         .copies = async_now.copies,
+                         .traces = async_now.traces,
+                         .ahead = async_now.ahead};
 }
 
 void async_release(void)
 {
-    now.released = true;
-    now.failed = false;
+    async_now.released = true;
+    async_now.failed = false;
 }
