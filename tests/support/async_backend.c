@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { QUEUE = 1 << 16, SPANS = 1 << 18 };
+enum { QUEUE = 1 << 16 };
 
 const FedgateBackend *async_within;
 AsyncOptions async_asked;
@@ -318,7 +318,7 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
     device->host.span = async_span;
     pthread_mutex_init(&device->lock, NULL);
     pthread_cond_init(&device->moved, NULL);
-    device->spans = calloc(SPANS, sizeof *device->spans);
+    device->spans = calloc(ASYNC_SPANS, sizeof *device->spans);
     device->inner = async_within->open(index, threads, &device->host, ret_facts, ret_reason);
     bool good = device->spans && device->inner;
     for (int i = 0; good && i < LANE_COUNT; i++) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT };
+enum { ASYNC_SPANS = 1 << 18 };   // most of a trace
 
 typedef struct AsyncDevice AsyncDevice;
 typedef struct AsyncEvent {

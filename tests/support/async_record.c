@@ -76,7 +76,7 @@ void async_span(void *context, const FedgateSpan *span)
         return;
     }
     pthread_mutex_lock(&device->lock);
-    if (device->tracing && device->span_count < SPANS)
+    if (device->tracing && device->span_count < ASYNC_SPANS)
         device->spans[device->span_count++] = whole;
     pthread_mutex_unlock(&device->lock);
 }
