@@ -4,7 +4,7 @@ readonly gpu_archive=$ops_root/build/gpu.tar.xz gpu_place=$ops_root/build/gpu
 readonly gpu_phase_seconds=470    # a machine is lent for ten minutes a command; unpacking and copying come beside it
 gpu_results=${FEDGATE_RESULTS:-$ops_root/build/gpu-results/rows.jsonl}
 gpu_out=$(dirname "$gpu_results")
-gpu_scratch='' gpu_failures=0 gpu_until=0
+gpu_scratch='' gpu_child='' gpu_failures=0 gpu_until=0
 
 gpu_unpack() {
     if [ -f "$gpu_archive" ] && [ ! "$gpu_place/unpacked" -nt "$gpu_archive" ]; then
@@ -37,9 +37,11 @@ gpu_begin() {
     export FEDGATE_RESULTS FEDGATE_COMMIT FEDGATE_DATE FEDGATE_DRIVER FEDGATE_SHARE
 }
 
-# Servers of nights that were cut off are ours to stop; nothing else is.
+# What was started and not waited for, and servers of nights that were cut off, are ours to stop; nothing else is.
 gpu_clean() {
     local file pid
+    trap '' TERM INT
+    [ -z "$gpu_child" ] || { kill "$gpu_child" 2>/dev/null && wait "$gpu_child"; } || true
     for file in "$gpu_scratch"/homes/*/pg/data/postmaster.pid; do
         [ -f "$file" ] || continue
         read -r pid <"$file"
@@ -100,13 +102,18 @@ gpu_same() {    # CASE TEXT TEXT [NOTE]
     if [ -n "$2" ] && [ "$2" = "$3" ]; then gpu_row "$1" 1 '' good "${4:-}"; else gpu_row "$1" 0 '' bad "${4:-$2}"; fi
 }
 
-# Runs a command inside the time it may take and the phase has left; 124 or 137: it was cut off.
+# Runs a command inside the time it may take and the phase has left; 124 or 137: it was cut off. In the background, so that a
+# signal to this script is heard at once and handed on.
 gpu_limit() {    # SECONDS COMMAND...
-    local seconds=$1 left=$((gpu_until - SECONDS))
+    local seconds=$1 left=$((gpu_until - SECONDS)) code=0
     shift
     [ "$left" -ge 1 ] || { ops_say "no time left for: $1"; return 124; }
     [ "$seconds" -le "$left" ] || seconds=$left
-    timeout --kill-after=15 "$seconds" "$@"
+    timeout --kill-after=15 "$seconds" "$@" &
+    gpu_child=$!
+    wait "$gpu_child" || code=$?
+    gpu_child=
+    return "$code"
 }
 
 # One of the packed programs, its output kept beside the results.
@@ -114,7 +121,7 @@ gpu_program() {    # SECONDS NAME ARGUMENT...
     local seconds=$1 name=$2 code=0
     shift 2
     [ -x "$gpu_place/bin/$name" ] || { gpu_row "$name" "" "not packed" bad; return 0; }
-    (cd "$ops_root" && gpu_limit "$seconds" "$gpu_place/bin/$name" "$@") 2>&1 | tee -a "$gpu_out/$phase.txt" || code=$?
+    gpu_limit "$seconds" env -C "$ops_root" "$gpu_place/bin/$name" "$@" > >(tee -a "$gpu_out/$phase.txt") 2>&1 || code=$?
     grep -E 'FAILED|^failed:' "$gpu_out/$phase.txt" | tail -n 20 >>"$gpu_scratch/table" || true
     gpu_row "$name $*: exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
 }

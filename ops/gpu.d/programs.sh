@@ -32,7 +32,7 @@ peers_run() {    # SECONDS SCRIPT ARGUMENT...
     local seconds=$1 script=$gpu_place/shared/peers/$2 code=0
     shift 2
     [ -f "$script" ] || { gpu_row "peer $(basename "$script")" "" "not packed" bad; return 0; }
-    gpu_limit "$seconds" python3 "$script" "$@" 2>"$gpu_scratch/peer" | tee -a "$gpu_out/peers.jsonl" || code=$?
+    gpu_limit "$seconds" python3 "$script" "$@" 2>"$gpu_scratch/peer" > >(tee -a "$gpu_out/peers.jsonl") || code=$?
     [ "$code" -eq 0 ] || tail -n 5 "$gpu_scratch/peer"
     gpu_row "peer $(basename "$script"): exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
 }

@@ -41,7 +41,7 @@ sanitize_night() {    # TOOL
 sanitize_operations() {    # TOOL PART
     local stem=$gpu_scratch/operations-$1-$2 code=0
     sanitize_launcher "$1" "$stem.%p"
-    (cd "$ops_root" && gpu_limit 90 "${night_launcher[@]}" "$gpu_place/bin/gpu_operations" cuda "$2") >"$stem-output" 2>&1 || code=$?
+    gpu_limit 90 "${night_launcher[@]}" "$gpu_place/bin/gpu_operations" cuda "$2" >"$stem-output" 2>&1 || code=$?
     night_launcher=()
     gpu_row "operations, $2, under $1: exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
     sanitize_report "operations, $2, under $1" "$stem"
