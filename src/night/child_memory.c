@@ -25,16 +25,20 @@ static Planned planned_bytes(const Night *night)
     return planned;
 }
 
-// The arena holds the plan and, inside the budget, as much more as nobody need explain: a small leak is then
-// seen as growth at the end of the night instead of ending it.
+// The arena holds the plan and room beside it, so that a small leak is seen as growth at the end of the night
+// instead of ending it: as much as the plan or 16 MiB, whichever is more, but no more than nobody need
+// explain and never beyond the budget.
 bool child_set_arena(Child *child, Error *error)
 {
+    const int64_t least = 16 << 20;
     const Night *night = child->night;
     const Planned planned = planned_bytes(night);
     const double share = config_real(night->config, "memory.unexplained");
-    const int64_t room = ledger_budget(night->ledger, LEDGER_DEVICE) - planned.captures,
-                  more = (int64_t)(share * (double)night->plan.memory.budget_bytes),
-                  bytes = planned.device < room - more ? planned.device + more : room;
+    const int64_t budget = ledger_budget(night->ledger, LEDGER_DEVICE) - planned.captures,
+                  unexplained = (int64_t)(share * (double)night->plan.memory.budget_bytes),
+                  wanted = planned.device > least ? planned.device : least,
+                  room = wanted < unexplained ? wanted : unexplained,
+                  bytes = planned.device < budget - room ? planned.device + room : budget;
     return device_set_arena(child->device, bytes, planned.pinned, error);
 }
 
