@@ -151,6 +151,29 @@ static bool too_short_for_an_epoch(const Json *evidence, const Section *order)
     return done < needed;
 }
 
+// What was copied must be what was counted: a slot that is filled again before its copy has ended trains on
+// other rows than anybody counted. The staging thread copies at once, and resident rows are never copied.
+static bool copied_same(const Json *evidence, const Section *order, const char *digest)
+{
+    const char *copied = NULL;
+    if (!section_has(order, "device_digest") &&
+        (from_staging_thread(evidence) || json_bool_or(json_find(evidence, "timeline.resident"), false))) {
+        return true;
+    }
+    if (!section_text(order, "device_digest", &copied)) {
+        return false;
+    }
+    if (!text_equal(copied, digest)) {
+        finding_set(
+            order->finding, OUTCOME_FAIL, (Figure){1, 0, "digests", 1},
+            "the device was given other rows than were counted: digest %.16s came with the copies, %.16s "
+            "was counted: a slot was refilled before its copy had ended",
+            copied, digest);
+        return false;
+    }
+    return true;
+}
+
 // ret_epochs 0: no whole epoch was trained, so no order can be judged.
 static bool judge_order(const Json *evidence, const Section *determinism, int64_t *ret_epochs,
                         int64_t *ret_rows)
@@ -181,7 +204,7 @@ static bool judge_order(const Json *evidence, const Section *determinism, int64_
             (long long)*ret_rows, digest, expected);
         return false;
     }
-    return true;
+    return copied_same(evidence, &order, digest);
 }
 
 void check_determinism(const Json *evidence, const Config *policy, Finding *ret)

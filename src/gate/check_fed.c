@@ -1,6 +1,8 @@
 // check_fed - how long did steps wait for their batch, and which input stage is the reason?
 //
-// A wait cannot hide by moving: every rest span whose name begins with "wait" is added to it.
+// A wait cannot hide by moving: every rest span whose name begins with "wait" is added to it. Of steps given
+// to the device at once an entry has the sums, so that shares need no weights; warm-up is by the length of
+// one step.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>
@@ -114,27 +116,37 @@ void check_fed(const Json *evidence, const Config *policy, Finding *ret)
         wait[i] = batch_wait[i];
     }
     size_t warmup = 0;
-    if (!add_waits(&steps, wait) || longer_than_step(wait, wall, steps.length, ret) ||
-        !count_warmup(&steps, wall, steps.length, &warmup)) {
+    const double *held = NULL;
+    double total = 0;
+    double *length = section_scratch(&steps, steps.length);
+    if (length == NULL || !add_waits(&steps, wait) || longer_than_step(wait, wall, steps.length, ret) ||
+        !section_held(&steps, &held, &total)) {
+        return;
+    }
+    for (size_t i = 0; i < steps.length; i++) {
+        length[i] = wall[i] / held[i];
+    }
+    if (!count_warmup(&steps, length, steps.length, &warmup)) {
         return;
     }
     size_t count = steps.length - warmup;
+    double judged = stats_sum(held + warmup, count);
     if (count == 0) {
         finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE, "no step was timed");
         return;
     }
     Figure share = {stats_sum(wait + warmup, count) / stats_sum(wall + warmup, count),
-                    config_real(policy, "fed.wait"), "ratio", (int64_t)count};
+                    config_real(policy, "fed.wait"), "ratio", (int64_t)judged};
     char what[160];
     snprintf(what, sizeof what, "batch wait (%s) as a share of step time", stage);
     if (!require_at_most(ret, share, what)) {
         return;
     }
-    if (!section_index(&steps)) {
+    if (!section_entries(evidence, &steps, held, total)) {
         return;
     }
-    bool enough = count >= STEPS_TO_JUDGE;
+    bool enough = judged >= STEPS_TO_JUDGE;
     finding_set(ret, enough ? OUTCOME_PASS : OUTCOME_INCONCLUSIVE, share,
-                "batch wait is %.2f %% of step time over %zu steps%s; %s", share.value * 100, count,
+                "batch wait is %.2f %% of step time over %.0f steps%s; %s", share.value * 100, judged,
                 enough ? "" : ", 20 are needed", stage);
 }

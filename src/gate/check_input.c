@@ -199,15 +199,32 @@ static bool judge_rows(const Section *input, const Config *policy)
     return true;
 }
 
+// Numeric inputs that are no finite numbers, as counted on the device before a ReLU could hide them.
+static bool finite_inputs(const Section *loop)
+{
+    int64_t count = 0;
+    return !section_has(loop, "nonfinite_inputs") ||
+           (section_count(loop, "nonfinite_inputs", &count) &&
+            require_at_most(loop->finding, (Figure){(double)count, 0, "values", count},
+                            "numeric training inputs that are no finite numbers"));
+}
+
+// The arithmetic of the cpu back end carries a NaN through to the loss, where it is seen as well.
+static bool inputs_counted(const Json *evidence, const Section *loop)
+{
+    int64_t count = 0;
+    return from_staging_thread(evidence) || section_count(loop, "nonfinite_inputs", &count);
+}
+
 void check_input(const Json *evidence, const Config *policy, Finding *ret)
 {
     Section input;
     const Json *columns = NULL;
+    const Section loop = {json_get(evidence, "loop"), "loop", ret, NULL, SIZE_MAX};
     if (!section_open(evidence, "input", NULL, ret, &input) || !judge_rows(&input, policy) ||
-        !none_listed(&input, "forbidden_used", "a forbidden column is a feature") ||
+        !finite_inputs(&loop) || !none_listed(&input, "forbidden_used", "a forbidden column is a feature") ||
         !none_listed(&input, "schema_changes", "the schema changed") ||
-        !section_array(&input, "columns", &columns) ||
-        !section_distinct(&input, columns, "name", NULL)) {
+        !section_array(&input, "columns", &columns) || !section_distinct(&input, columns, "name", NULL)) {
         return;
     }
     const char *task = json_text_or(json_get(evidence, "task"), "binary");   // absent: the stricter rule
@@ -220,8 +237,8 @@ void check_input(const Json *evidence, const Config *policy, Finding *ret)
             return;
         }
     }
-    if (!context.has_reference && text_equal(json_text_or(json_find(evidence, "quality.live_kind"), ""),
-                                             "release")) {
+    if (!context.has_reference &&
+        text_equal(json_text_or(json_find(evidence, "quality.live_kind"), ""), "release")) {
         finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE,
                     "drift against the live version's data was not measured, and a release is live");
         return;
@@ -231,7 +248,7 @@ void check_input(const Json *evidence, const Config *policy, Finding *ret)
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "none of %zu columns is a feature", count);
         return;
     }
-    if (!features_profiled(&input, columns, policy)) {
+    if (!features_profiled(&input, columns, policy) || !inputs_counted(evidence, &loop)) {
         return;
     }
     finding_set(ret, OUTCOME_PASS, figure, "%lld figures of %zu columns are inside their limits%s%s%s",

@@ -7,11 +7,11 @@
 
 #include <fedgate/stats.h>
 
-enum { BATCHES = 10 };
+enum { BATCHES = 10, WINDOW_MOST = 100 };
 static const double SMALL_EXPOSED = 0.01, TREND_FALL = 0.01, TREND_CONFIDENCE = 0.999;
 
 typedef struct Steps {
-    const double *length, *copy, *hidden, *kernel, *busy, *starved, *bytes, *pageable;
+    const double *index, *length, *copy, *hidden, *kernel, *busy, *starved, *bytes, *pageable;
     size_t count;
 } Steps;
 
@@ -69,7 +69,7 @@ static bool read_steps(const Section *timeline, Steps *ret)
         !section_child(timeline, "steps", "timeline.steps", &section)) {
         return false;
     }
-    if (!section_index(&section) ||
+    if (!section_index(&section) || !section_amounts(&section, "index", &ret->index) ||
         !section_amounts(&section, "length_ns", &ret->length) ||
         !section_amounts(&section, "copy_ns", &ret->copy) ||
         !section_amounts(&section, "hidden_ns", &ret->hidden) ||
@@ -90,8 +90,8 @@ static bool read_steps(const Section *timeline, Steps *ret)
     if (!possible(ret, section.finding) || !count_warmup(&section, ret->length, ret->count, &warmup)) {
         return false;
     }
-    const double **series[] = {&ret->length, &ret->copy,    &ret->hidden, &ret->kernel,
-                               &ret->busy,   &ret->starved, &ret->bytes,  &ret->pageable};
+    const double **series[] = {&ret->index, &ret->length,  &ret->copy,  &ret->hidden,  &ret->kernel,
+                               &ret->busy,  &ret->starved, &ret->bytes, &ret->pageable};
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         *series[i] += warmup;
     }
@@ -99,17 +99,30 @@ static bool read_steps(const Section *timeline, Steps *ret)
     return true;
 }
 
-// The share of one recorded stretch without device work; the whole timeline step by step when stretches are
-// not recorded.
-static bool starved_share(const Section *timeline, const Json *windows, const Steps *s, size_t i,
+// How many steps from this one on are one stretch: a step number that is missing ends it, and so does its
+// length, for a long average hides much.
+static size_t stretch(const Steps *s, size_t from)
+{
+    size_t i = from + 1;
+    while (i < s->count && i - from < WINDOW_MOST && !(s->index[i] > s->index[i - 1] + 1)) {
+        i++;
+    }
+    return i - from;
+}
+
+// The share of one recorded stretch without device work. Where stretches are not recorded, *at is the step
+// that the next one begins with.
+static bool starved_share(const Section *timeline, const Json *windows, const Steps *s, size_t i, size_t *at,
                           double *ret_share, double *covered)
 {
     double length = NAN;
     double starved = NAN;
     Section window;
     if (!json_is_array(windows)) {
-        length = s->length[i];
-        starved = s->starved[i];
+        size_t steps = stretch(s, *at);
+        length = stats_sum(s->length + *at, steps);
+        starved = stats_sum(s->starved + *at, steps);
+        *at += steps;
     } else if (!section_inside(timeline, json_at(windows, i), &window) ||
                !section_number(&window, "length_ns", &length) ||
                !section_number(&window, "starved_ns", &starved)) {
@@ -129,16 +142,18 @@ static bool starved_share(const Section *timeline, const Json *windows, const St
 static void judge_resident(const Section *timeline, const Steps *s, const Config *policy, Finding *ret)
 {
     const Json *windows = json_get(timeline->at, "sampled_windows");
-    size_t count = json_is_array(windows) ? json_count(windows) : s->count;
-    Figure worst = {0, config_real(policy, "overlap.starved"), "ratio", (int64_t)count};
+    bool recorded = json_is_array(windows);
+    Figure worst = {0, config_real(policy, "overlap.starved"), "ratio", 0};
     double covered = 0;
-    for (size_t i = 0; i < count; i++) {
+    size_t count = 0;
+    for (size_t at = 0; recorded ? count < json_count(windows) : at < s->count; count++) {
         double share = NAN;
-        if (!starved_share(timeline, windows, s, i, &share, &covered)) {
+        if (!starved_share(timeline, windows, s, count, &at, &share, &covered)) {
             return;
         }
         worst.value = share > worst.value ? share : worst.value;
     }
+    worst.n = (int64_t)count;
     // Windows may not be shorter than the steps in them, nor hide what the steps starve.
     Figure steps = {stats_sum(s->starved, s->count) / stats_sum(s->length, s->count), worst.limit, "ratio",
                     (int64_t)s->count};
@@ -245,13 +260,15 @@ static void judge_copies(const Section *timeline, const Steps *s, const Config *
     Figure bound = {mean.lower, floor, "ratio", n};
     if (require_at_least(ret, steps, "share of steps that hide their copies") &&
         require_at_least(ret, bound, "lower bound of the mean hidden share of copy time") &&
-        judge_bulk(s, ratio, policy, ret) &&
-        require_at_most(ret, starved, "time without device work") &&
+        judge_bulk(s, ratio, policy, ret) && require_at_most(ret, starved, "time without device work") &&
         require_at_most(ret, pageable, "share of bytes copied from pageable memory") &&
         judge_trend(ratio, s->count, ret)) {
+        // While no kernel runs no copy can hide, so their share of the time is the ceiling.
         finding_set(ret, OUTCOME_PASS, bound,
-                    "%.2f %% of copy time is hidden, %zu of %zu steps reach %.0f %%",
-                    stats_sum(s->hidden, s->count) / copy * 100, reached, s->count, floor * 100);
+                    "%.2f %% of copy time is hidden, %zu of %zu steps reach %.0f %%; kernels run %.2f %% of "
+                    "the time",
+                    stats_sum(s->hidden, s->count) / copy * 100, reached, s->count, floor * 100,
+                    stats_sum(s->kernel, s->count) / stats_sum(s->length, s->count) * 100);
     }
 }
 
@@ -269,6 +286,11 @@ void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
     double copy = stats_sum(steps.copy, steps.count);
     if (copied > 0 && !(copy > 0)) {
         finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "%.0f bytes were copied in no time", copied);
+    } else if (copied > 0 && resident) {
+        finding_set(ret, OUTCOME_ERROR, (Figure){copied - copy, 0, "bytes", (int64_t)steps.count},
+                    "the data is said to lie on the device, but %.0f bytes were copied to it after warm-up",
+                    copied - copy);
+        return;
     } else if (copied > 0) {
         judge_copies(&timeline, &steps, policy, ret);
     } else if (resident) {
@@ -277,4 +299,5 @@ void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
         finding_set(ret, OUTCOME_NOT_APPLICABLE, (Figure){NAN, NAN, "", (int64_t)steps.count},
                     "nothing was copied to the device, and the data was not declared resident");
     }
+    judge_device_steps(evidence, &timeline, policy, ret);
 }

@@ -5,6 +5,7 @@
 // even when the peak is unknown.
 #include "gate_internal.h"
 
+#include <fedgate/plan.h>
 #include <fedgate/text.h>
 
 typedef struct Bound {
@@ -91,6 +92,29 @@ static bool peak_fits(const Json *evidence, const Section *plausible, double pea
     return peak_flops <= (double)cores * CORE_FLOPS;
 }
 
+// Of a GPU only the table of the program is believed: a card it does not know has no bound, and a figure
+// above its row is no figure of that card.
+static bool card_fits(const Json *evidence, const Section *plausible, double *peak_flops)
+{
+    const char *device = NULL;
+    if (text_equal(json_text_or(json_get(evidence, "device_class"), ""), "cpu")) {
+        return true;
+    }
+    if (!section_text(plausible, "device", &device)) {
+        return false;
+    }
+    const DevicePeak *row = plan_device_peak(device, json_text_or(json_get(plausible->at, "precision"), ""));
+    if (row == NULL) {
+        *peak_flops = 0;
+    } else if (*peak_flops > row->peak_flops) {
+        finding_set(plausible->finding, OUTCOME_ERROR, (Figure){*peak_flops, row->peak_flops, "FLOP/s", 1},
+                    "a peak of %.4g FLOP/s is more than '%.60s' has, %.4g", *peak_flops, device,
+                    row->peak_flops);
+        return false;
+    }
+    return true;
+}
+
 // The policy's declared figures go before those the run found.
 static bool read_bound(const Json *evidence, const Section *plausible, const Config *policy, Bound *ret)
 {
@@ -109,7 +133,8 @@ static bool read_bound(const Json *evidence, const Section *plausible, const Con
                     "peak %g FLOP/s and bandwidth %g bytes/s cannot bound a claim", ret->peak_flops,
                     ret->bandwidth);
     }
-    return sound && (declared_peak > 0 || peak_fits(evidence, plausible, ret->peak_flops));
+    return sound && (declared_peak > 0 || (peak_fits(evidence, plausible, ret->peak_flops) &&
+                                           card_fits(evidence, plausible, &ret->peak_flops)));
 }
 
 static bool clocks_agree(const Section *plausible, const Config *policy)

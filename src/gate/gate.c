@@ -9,12 +9,13 @@
 const GateCheck gate_checks[] = {
     {.name = "overlap",
      .question = "Was the device kept busy while the next batch was copied, in every step after warm-up?",
-     .evidence = "timeline",
+     .evidence = "timeline window.done_steps resumed_from_step",
      .limits = "overlap.floor overlap.steps overlap.starved overlap.pageable",
      .always_required = true,
      .file = "timeline.json",
      .failure = {"copies stop the computation, or the device waits for work",
-                 "device timeline per step: hidden share, starvation gaps, pageable bytes, trend",
+                 "device timeline per step: hidden share, starvation gaps, pageable bytes, trend; between "
+                 "sampled windows every step by the device's clock",
                  "ML engineer",
                  "more prefetch and staging slots, pinned memory, asynchronous copies; look at the widest "
                  "gaps in timeline.json",
@@ -22,7 +23,7 @@ const GateCheck gate_checks[] = {
      .judge = check_overlap},
     {.name = "fed",
      .question = "Did steps find their batch ready, and which input stage limits?",
-     .evidence = "loop stages limiting_stage",
+     .evidence = "loop stages limiting_stage window.done_steps resumed_from_step",
      .limits = "fed.wait",
      .file = "evidence.json",
      .failure = {"the input pipeline is slower than the computation",
@@ -46,7 +47,7 @@ const GateCheck gate_checks[] = {
      .judge = check_plausible},
     {.name = "closure",
      .question = "Do the measured spans of a step add up to its wall time?",
-     .evidence = "loop",
+     .evidence = "loop window.done_steps resumed_from_step",
      .limits = "closure.tolerance closure.steps",
      .file = "evidence.json",
      .failure = {"time goes where nobody measures, or a span is counted twice",
@@ -87,13 +88,13 @@ const GateCheck gate_checks[] = {
      .details = parity_table},
     {.name = "determinism",
      .question = "Do replayed steps give the same bits, and does each epoch take each row once?",
-     .evidence = "determinism window input",
+     .evidence = "determinism window input timeline.source timeline.resident",
      .limits = "determinism.steps",
      .file = "evidence.json",
      .failure =
          {"the same version gives other bits, or rows are dropped or counted twice",
           "digest per tensor of steps replayed from the start and from a checkpoint; count and digest of "
-          "the rows of the last epoch",
+          "the rows of the last epoch, as taken and as copied",
           "ML engineer",
           "look at the first tensor that differs: library, thread count, uninitialised memory, "
           "failing hardware",
@@ -127,7 +128,7 @@ const GateCheck gate_checks[] = {
      .judge = check_quality},
     {.name = "input",
      .question = "Is tonight's data what the model may learn from?",
-     .evidence = "task input",
+     .evidence = "task input loop.nonfinite_inputs timeline.source",
      .limits = "input.missing input.unseen input.outside input.drift input.leakage input.after_cutoff "
                "data.bad_rows",
      .file = "evidence.json",

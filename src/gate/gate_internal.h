@@ -56,6 +56,12 @@ bool section_amounts(Section *section, const char *key, const double **ret_value
 
 // The series 'index': step numbers that rise, so that no step counts twice.
 bool section_index(Section *section);
+// The series 'steps': how many each entry holds, at least one and whole; all 1 without it. ret_total: their sum.
+bool section_held(Section *section, const double **ret_steps, double *ret_total);
+// Step numbers rise, entries do not overlap, and all together hold no more steps than the run has done.
+bool section_entries(const Json *evidence, Section *section, const double *steps, double total);
+// Evidence that comes from the cpu back end's own staging thread, which sees every step, copy and input.
+bool from_staging_thread(const Json *evidence);
 // No two objects of the array agree in the text `key` (and, when not NULL, in `second`); an object without
 // it is left to its reader.
 bool section_distinct(const Section *section, const Json *array, const char *key, const char *second);
@@ -70,6 +76,8 @@ enum { JUDGE_MEMORY_BYTES = 1000 * 1000 * 1000 };   // series of 64 MB of JSON f
 
 // -- judges, one file each
 void check_overlap(const Json *evidence, const Config *policy, Finding *ret);
+// overlap_device.c: what lies between the sampled windows. Makes a finding of `overlap` worse, never better.
+void judge_device_steps(const Json *evidence, const Section *timeline, const Config *policy, Finding *ret);
 void check_fed(const Json *evidence, const Config *policy, Finding *ret);
 void check_plausible(const Json *evidence, const Config *policy, Finding *ret);
 void check_closure(const Json *evidence, const Config *policy, Finding *ret);

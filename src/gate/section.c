@@ -214,6 +214,60 @@ bool section_index(Section *section)
     return true;
 }
 
+bool from_staging_thread(const Json *evidence)
+{
+    return text_equal(json_text_or(json_find(evidence, "timeline.source"), ""), "cpu staging thread");
+}
+
+bool section_held(Section *section, const double **ret_steps, double *ret_total)
+{
+    const double *given = NULL;
+    double total = 0;
+    if (section_has(section, "steps") && !section_series(section, "steps", &given)) {
+        return false;
+    }
+    double *steps = section_scratch(section, section->length);
+    if (steps == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < section->length; i++) {
+        steps[i] = given == NULL ? 1 : given[i];
+        bool whole = isfinite(steps[i]) && steps[i] >= 1 && steps[i] == floor(steps[i]);
+        if (!whole) {
+            finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE, "entry %zu of '%s' holds %g steps", i,
+                        section->name, steps[i]);
+            return false;
+        }
+        total += steps[i];
+    }
+    *ret_steps = steps;
+    *ret_total = total;
+    return true;
+}
+
+bool section_entries(const Json *evidence, Section *section, const double *steps, double total)
+{
+    const double *index = NULL;
+    if (!section_index(section) || !section_amounts(section, "index", &index)) {
+        return false;
+    }
+    for (size_t i = 0; i + 1 < section->length; i++) {
+        if (!(index[i] + steps[i] <= index[i + 1])) {
+            finding_set(section->finding, OUTCOME_ERROR, NO_FIGURE,
+                        "entry %zu of '%s' holds %.0f steps from step %.0f on, the next begins at step %.0f",
+                        i, section->name, steps[i], index[i], index[i + 1]);
+            return false;
+        }
+    }
+    double done = json_number_or(json_find(evidence, "window.done_steps"), INFINITY) -
+                  json_number_or(json_get(evidence, "resumed_from_step"), 0);
+    if (!(total <= done)) {
+        finding_set(section->finding, OUTCOME_ERROR, (Figure){total, done, "steps", (int64_t)section->length},
+                    "the entries of '%s' hold %.0f steps, %.0f were done", section->name, total, done);
+    }
+    return total <= done;
+}
+
 static const char *named(const Json *array, size_t i, const char *key)
 {
     return key == NULL ? "" : json_text_or(json_get(json_at(array, i), key), NULL);

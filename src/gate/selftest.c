@@ -25,7 +25,7 @@ Json *selftest_open(Json *root, const char *first, const char *second)
     return at;
 }
 
-// The sections a check reads, and nothing else of the evidence.
+// The sections a check reads, and nothing else of the evidence: "loop", "timeline.source".
 static Json *copy_sections(const Json *evidence, const char *sections)
 {
     Json *copy = json_make_object();
@@ -33,8 +33,13 @@ static Json *copy_sections(const Json *evidence, const char *sections)
     while (*sections != '\0') {
         size_t length = strcspn(sections, " ");
         snprintf(name, sizeof name, "%.*s", (int)length, sections);
-        if (json_get(evidence, name) != NULL) {
-            json_put(copy, name, json_copy_deep(json_get(evidence, name)));
+        const Json *value = json_find(evidence, name);
+        char *dot = strchr(name, '.');
+        if (value != NULL && dot == NULL) {
+            json_put(copy, name, json_copy_deep(value));
+        } else if (value != NULL) {
+            *dot = '\0';
+            json_put(selftest_open(copy, name, NULL), dot + 1, json_copy_deep(value));
         }
         sections += length + strspn(sections + length, " ");
     }

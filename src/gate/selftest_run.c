@@ -63,6 +63,36 @@ static void all_pageable(Json *bad)
     json_put(bad, "timeline", planted_timeline(300000, 0, 1000, PLANTED_STEPS));
 }
 
+static void copies_while_resident(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(300000, 0, 0, PLANTED_STEPS));
+    json_put_bool(selftest_open(bad, "timeline", NULL), "resident", true);
+}
+
+// Sampled windows that are perfect, and a quarter of the run's time in stalls between them.
+static void stalls_between_windows(Json *bad)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } figures[] = {{"count", PLANTED_STEPS}, {"covered", PLANTED_STEPS}, {"apart", 0},
+                   {"apart_ns", 0},          {"total_ns", 80000000},     {"median_ns", 1000000},
+                   {"longest_ns", 20000000}, {"slow_ns", 20000000}};
+    json_put(bad, "timeline", planted_timeline(300000, 0, 0, PLANTED_STEPS));
+    Json *steps = selftest_open(bad, "timeline", "device_steps");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        json_put_integer(steps, figures[i].key, figures[i].value);
+    }
+}
+
+static void profiler_slot_taken(Json *bad)
+{
+    json_put(bad, "timeline", planted_timeline(300000, 0, 0, PLANTED_STEPS));
+    Json *reasons = json_make_array();
+    json_add_text(reasons, "planted: another profiler holds the slot");
+    json_put(selftest_open(bad, "timeline", "trust"), "reasons", reasons);
+}
+
 static void no_step_recorded(Json *bad)
 {
     json_put(bad, "timeline", planted_timeline(300000, 0, 0, 0));
@@ -87,6 +117,15 @@ static void unmeasured_time(Json *bad)
     }
     json_put(steps, "wall_ns", repeat(1000000, PLANTED_STEPS));
     json_put(steps, "rest", json_make_object());
+}
+
+// Spans that add up, in entries that hold no step at all.
+static void entries_of_nothing(Json *bad)
+{
+    unmeasured_time(bad);
+    Json *steps = selftest_open(bad, "loop", "steps");
+    json_put(steps, "wall_ns", repeat(600000, PLANTED_STEPS));
+    json_put(steps, "steps", repeat(0, PLANTED_STEPS));
 }
 
 static void residual_span(Json *bad)
@@ -163,6 +202,16 @@ static void row_dropped(Json *bad)
     json_put_text(order, "expected_digest", "planted");
 }
 
+static void copied_other_rows(Json *bad)
+{
+    json_put_text(selftest_open(bad, "determinism", "order"), "device_digest", "planted");
+}
+
+static void inputs_not_finite(Json *bad)
+{
+    json_put_integer(selftest_open(bad, "loop", NULL), "nonfinite_inputs", 1);
+}
+
 static void stopped_early(Json *bad)
 {
     json_put_bool(selftest_open(bad, "window", NULL), "stopped_early", true);
@@ -178,16 +227,22 @@ const SelftestVariant selftest_of_run[] = {
     {"overlap.exposed", "overlap", no_copy_hidden, false},
     {"overlap.starved", "overlap", device_starves, false},
     {"overlap.pageable", "overlap", all_pageable, false},
+    {"overlap.resident", "overlap", copies_while_resident, false},
+    {"overlap.between", "overlap", stalls_between_windows, false},
+    {"overlap.slot", "overlap", profiler_slot_taken, false},
     {"overlap.empty", "overlap", no_step_recorded, false},
     {"fed.waiting", "fed", always_waiting, false},
     {"plausible.peak", "plausible", faster_than_peak, false},
     {"plausible.timer", "plausible", stopped_timer, false},
     {"closure.unmeasured", "closure", unmeasured_time, false},
     {"closure.other", "closure", residual_span, false},
+    {"closure.entries", "closure", entries_of_nothing, false},
     {"memory.budget", "memory", over_budget, false},
     {"memory.leak", "memory", leak, false},
     {"determinism.bits", "determinism", other_bits, false},
     {"determinism.order", "determinism", row_dropped, false},
+    {"determinism.copied", "determinism", copied_other_rows, false},
+    {"input.nonfinite", "input", inputs_not_finite, false},
     {"window.stopped", "window", stopped_early, false},
     {"window.deadline", "window", after_deadline, false},
 };
