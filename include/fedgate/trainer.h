@@ -83,6 +83,7 @@ typedef struct TrainerSpec {
     const char *checkpoints;   // folder; created; the newest good checkpoint in it is resumed
     int64_t microbatch;   // from the plan
     int64_t validation_rows;   // kept on the device at once, from the plan; 0: all
+    bool unsampled;   // no window of the timeline is traced, to measure what windows cost; no evidence for a night
     TrainWatch watch;
     LadderWatch ladder_watch;   // may be NULL, as watch
     void *watch_context;

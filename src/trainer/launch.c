@@ -342,7 +342,7 @@ bool launches_rehearse(Trainer *trainer, Error *error)
     const Progress progress = trainer->progress;
     Loop loop = {.trainer = trainer};
     bool good = meter_init(&trainer->meter, 1, 0, trainer->group, error) &&
-                (loop.feed = trainer_feed_groups(trainer, &progress, error)) != NULL &&
+                (loop.feed = trainer_feed_training(trainer, &progress, error)) != NULL &&
                 (loop.launcher = launcher_open(&loop, error)) != NULL;
     if (good)
         loop.launcher->rehearses = true;

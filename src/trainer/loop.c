@@ -213,12 +213,13 @@ static bool open_loop(Loop *loop, Error *error)
     device_zero(trainer->spec.device, &trainer->network.steps->nonfinite, sizeof(int64_t));
     if (!meter_init(&trainer->meter, trainer->planned, progress->step, launches ? trainer->group : 0, error))
         return false;
+    if (trainer->spec.unsampled)
+        trainer->meter.windows.planned = 0;
     *loop = (Loop){.trainer = trainer, .train_loss = (double)NAN, .block.first = progress->step};
     trainer->begun_ns = loop_now(loop);
     model_clock_init(&trainer->model, trainer->begun_ns, config_integer(trainer->config, "input.workers"),
                      config_integer(trainer->config, "input.prefetch"));
-    loop->feed =
-        launches ? trainer_feed_groups(trainer, progress, error) : trainer_feed(trainer, progress, error);
+    loop->feed = trainer_feed_training(trainer, progress, error);
     if (!loop->feed)
         return false;
     trainer->meter.host_begin_ns = loop->block.begin_ns = loop_now(loop);

@@ -165,7 +165,8 @@ bool meter_put_spans(const Trainer *trainer, Json *evidence, Error *error)
     const StepOverlap none = {0};   // no step was recorded: empty series
     Json *timeline = json_make_object();
     json_put_text(timeline, "source", device_info(trainer->spec.device)->timeline);
-    json_put_bool(timeline, "resident", config_bool(trainer->config, "input.resident"));
+    json_put_bool(timeline, "resident",   // modelled copies are none of resident rows
+                  !trainer->simulated && config_bool(trainer->config, "input.resident"));
     json_put_bool(timeline, "step_marks", true);
     json_put(timeline, "steps", put_steps(steps ? steps : &none, count));
     json_put(timeline, "trust", put_trust(&trust, &meter->windows.trust));

@@ -262,10 +262,10 @@ Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *fro
     return feed_open(&spec, error);
 }
 
-Feed *trainer_feed_groups(const Trainer *trainer, const Progress *from, Error *error)
+Feed *trainer_feed_training(const Trainer *trainer, const Progress *from, Error *error)
 {
     FeedSpec spec = feed_spec(trainer, trainer->seed, from);
-    spec.group = trainer->group;
+    spec.group = trainer_launches(trainer) ? trainer->group : 1;
     spec.resident = config_bool(trainer->config, "input.resident");
     return feed_open(&spec, error);
 }

@@ -335,7 +335,7 @@ struct Trainer {
 
 Feed *trainer_feed(const Trainer *trainer, const Progress *from, Error *error);
 Feed *trainer_feed_of(const Trainer *trainer, uint64_t seed, const Progress *from, Error *error);
-Feed *trainer_feed_groups(const Trainer *trainer, const Progress *from, Error *error);   // for launches
+Feed *trainer_feed_training(const Trainer *trainer, const Progress *from, Error *error);
 bool trainer_launches(const Trainer *trainer);   // it gives its steps by launches
 // The next step after those done before which something is done between steps; at most `planned`.
 int64_t trainer_next_boundary(const Trainer *trainer);

@@ -164,6 +164,25 @@ START_TEST(a_device_that_records_nothing_trains_to_the_same_bits)
 }
 END_TEST
 
+START_TEST(resident_rows_train_to_the_same_bits_and_are_not_copied)
+{
+    const char *const sets[] = {"train.batch=32", "train.launch_steps=4", "input.resident=true", NULL};
+    Run streamed = run_on(NULL, "binary", 0, short_batches, 0), alone = run_on(NULL, "binary", 0, sets, 0),
+        launched = run_on(&plain, "binary", 0, sets, 0);
+    ck_assert(digest_equal(&streamed.digest, &alone.digest));
+    ck_assert(digest_equal(&streamed.digest, &launched.digest));
+    ck_assert(json_bool_or(json_find(launched.evidence, "timeline.resident"), false));
+    ck_assert_int_eq(sum(&launched, "timeline.steps.h2d_bytes"), 0);
+    ck_assert_int_eq(sum(&alone, "timeline.steps.h2d_bytes"), 0);
+    ck_assert_uint_eq(json_count(json_find(launched.evidence, "timeline.sampled_windows")),
+                      (size_t)launched.counts.traces);
+    ck_assert_int_gt(launched.counts.replays, 0);
+    run_close(&streamed);
+    run_close(&alone);
+    run_close(&launched);
+}
+END_TEST
+
 // A replay runs step by step: what was replayed from recordings is proved by it.
 START_TEST(replayed_steps_agree_with_what_was_recorded)
 {
@@ -419,6 +438,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("bits");
     tcase_add_loop_test(t, launches_give_the_bits_of_single_steps, 0, sizeof ways / sizeof ways[0]);
     tcase_add_test(t, a_device_that_records_nothing_trains_to_the_same_bits);
+    tcase_add_test(t, resident_rows_train_to_the_same_bits_and_are_not_copied);
     tcase_add_test(t, replayed_steps_agree_with_what_was_recorded);
     tcase_add_test(t, rehearsal_and_parity_leave_a_launched_run_as_it_was);
     suite_add_tcase(s, t);
