@@ -50,8 +50,4 @@ void array_fetch(Gpu *gpu, Array *array);   // into host and plain
 typedef void (*GpuCall)(Device *device, const void *op);
 int64_t gpu_twice(Gpu *gpu, GpuCall call, const void *op, Array *const *outs, int count);
 
-void test_products(Gpu *gpu);   // operations_product.c
-void test_probes(Gpu *gpu);   // operations_probe.c
-void test_elements(Gpu *gpu);   // operations_element.c
-
 #endif

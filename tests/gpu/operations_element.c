@@ -1,113 +1,50 @@
-// operations_element - inputs, dropout, casts, the decision on a step and AdamW: the bits of the cpu back
-// end. Losses, scores and norms: within a few units of float64.
-#include "gpu.h"
+// operations_element - dropout, casts, the decision on a step and AdamW: the bits of the cpu back end.
+#include "operations.h"
 
 #include <fedgate/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*Both)(Device *device, void *const *at, const void *how);
-
-// The same operation on the tested device and on the cpu, whose memory is the host's. Arrays are in and out.
-static int64_t differing(Gpu *gpu, Both run, const void *how, Array *arrays, int count)
-{
-    void *device[8], *host[8];
-    int64_t differ = 0;
-    for (int i = 0; i < count; i++) {
-        array_reset(gpu, &arrays[i]);
-        device[i] = arrays[i].at;
-        host[i] = arrays[i].before;
-    }
-    run(gpu->device, device, how);
-    run(gpu->cpu, host, how);
-    for (int i = 0; i < count; i++) {
-        array_fetch(gpu, &arrays[i]);
-        float *expected = malloc((size_t)arrays[i].count * sizeof *expected);
-        device_cast(gpu->cpu,
-                    &(FedgateCast){expected, host[i], FEDGATE_FP32, arrays[i].type, arrays[i].count});
-        for (int64_t k = 0; k < arrays[i].count; k++)   // NaN is NaN, whatever its bits
-            differ += memcmp(&arrays[i].plain[k], &expected[k], sizeof *expected) != 0 &&
-                      !(isnan(arrays[i].plain[k]) && isnan(expected[k]));
-        free(expected);
-    }
-    return differ;
-}
-
-static void equal_row(Gpu *gpu, const char *name, FedgateType type, int64_t differ)
-{
-    char text[96];
-    snprintf(text, sizeof text, "%s %s, not the cpu's bits", name, device_type_name(type));
-    gpu_row(gpu, text, (double)differ, "elements", 0);
-}
-
-// -- inputs
-
-enum { ROWS = 1000, NUMERIC = 5, TABLES = 2, WIDTH = NUMERIC + 3 + 17, FLOATS = 7 * 3 + 400 * 17 };
-static const FedgateEmbedding embeddings[TABLES] = {{0, 3, 7, NUMERIC}, {21, 17, 400, NUMERIC + 3}};
-typedef struct Inputs {
-    FedgateType type;
-    const int32_t *codes[2];   // on the tested device, on the host
-    Device *device;
-    bool accumulate;
-} Inputs;
-
-static FedgateAssemble inputs_of(Device *device, const Inputs *how)
-{
-    return (FedgateAssemble){.type = how->type,
-                             .rows = ROWS,
-                             .width = WIDTH,
-                             .numeric_count = NUMERIC,
-                             .codes = how->codes[device == how->device ? 0 : 1],
-                             .embeddings = embeddings,
-                             .embedding_count = TABLES,
-                             .accumulate = how->accumulate};
-}
-
-static void run_assemble(Device *device, void *const *at, const void *how)
-{
-    FedgateAssemble op = inputs_of(device, how);
-    op.x = at[0], op.numeric = at[1], op.tables = at[2];
-    device_assemble(device, &op);
-}
-
-static void run_assemble_back(Device *device, void *const *at, const void *how)
-{
-    FedgateAssemble op = inputs_of(device, how);
-    op.x = at[0], op.gradient = at[1];
-    device_assemble_back(device, &op);
-}
-
-static void inputs(Gpu *gpu, FedgateType type)
-{
-    Error error = ERROR_INIT;
-    static int32_t codes[ROWS * TABLES];
-    for (int i = 0; i < ROWS * TABLES; i++)
-        codes[i] = (int32_t)(random_unit(41, (uint64_t)i) * (i % 2 ? 400 : 7));
-    int32_t *there = device_take(gpu->device, "test", sizeof codes, &error);
-    gpu_need(there && device_load(gpu->device, there, codes, sizeof codes, &error), &error);
-    Inputs how = {type, {there, codes}, gpu->device, false};
-    Array forward[] = {array_new(gpu, type, ROWS * WIDTH, 0),
-                       array_noise(gpu, FEDGATE_FP32, ROWS * NUMERIC, 0, 42, 3),
-                       array_noise(gpu, type, FLOATS, 1, 43, 1)};
-    equal_row(gpu, "inputs", type, differing(gpu, run_assemble, &how, forward, 3));
-    Array back[] = {array_noise(gpu, type, ROWS * WIDTH, 0, 44, 1),
-                    array_noise(gpu, FEDGATE_FP32, FLOATS, 1, 45, 1)};
-    equal_row(gpu, "embedding gradient", type, differing(gpu, run_assemble_back, &how, back, 2));
-    how.accumulate = true;
-    equal_row(gpu, "embedding gradient, added", type, differing(gpu, run_assemble_back, &how, back, 2));
-    for (int i = 0; i < 3; i++)
-        array_free(gpu, &forward[i]);
-    array_free(gpu, &back[0]), array_free(gpu, &back[1]);
-    device_give(gpu->device, "test", there, sizeof codes);
-}
-
 // -- dropout and casts
 
-static void run_dropout(Device *device, void *const *at, const void *how)
+// Without a step state and with one, whose steps attempted are part of the key.
+typedef struct DropHow {
+    FedgateType type;
+    Device *tested;
+    const FedgateStepState *state[2];   // of the tested device, of the host; NULL: none
+} DropHow;
+
+static void run_dropout(Device *device, void *const *at, const void *given)
 {
-    device_dropout(device,
-                   &(FedgateDropout){*(const FedgateType *)how, at[0], 300, 257, 77, 1000000, 0.8f, 0, NULL});
+    const DropHow *how = given;
+    device_dropout(device, &(FedgateDropout){.type = how->type,
+                                             .x = at[0],
+                                             .rows = 300,
+                                             .width = 257,
+                                             .key = 77,
+                                             .row = 1000000,
+                                             .keep = 0.8f,
+                                             .layer = 3,
+                                             .state = how->state[device == how->tested ? 0 : 1]});
+}
+
+static void dropouts(Gpu *gpu, FedgateType type)
+{
+    Error error = ERROR_INIT;
+    FedgateStepState state = {.attempted = 123456789};
+    FedgateStepState *there = device_take(gpu->device, "test", sizeof state, &error);
+    gpu_need(there && device_load(gpu->device, there, &state, sizeof state, &error), &error);
+    Array x = array_noise(gpu, type, 300 * 257, 0, 91, 1);
+    DropHow how = {type, gpu->device, {NULL, NULL}};
+    operations_equal_row(gpu, "dropout", type, operations_differing(gpu, run_dropout, &how, &x, 1));
+    how.state[0] = there, how.state[1] = &state;
+    operations_equal_row(gpu, "dropout of a step", type, operations_differing(gpu, run_dropout, &how, &x, 1));
+    state.attempted++;   // the host is a step ahead: other bits
+    operations_seen_row(gpu, "dropout of another step",
+                        operations_differing(gpu, run_dropout, &how, &x, 1) > 0);
+    array_free(gpu, &x);
+    device_give(gpu->device, "test", there, sizeof state);
 }
 
 static void run_cast(Device *device, void *const *at, const void *how)
@@ -130,7 +67,7 @@ static void casts(Gpu *gpu, FedgateType from)
         Array arrays[] = {array_of(gpu, from, values, 4096), array_new(gpu, types[1], 4096, 0)};
         char name[64];
         snprintf(name, sizeof name, "cast from %s to", device_type_name(from));
-        equal_row(gpu, name, types[1], differing(gpu, run_cast, types, arrays, 2));
+        operations_equal_row(gpu, name, types[1], operations_differing(gpu, run_cast, types, arrays, 2));
         array_free(gpu, &arrays[0]), array_free(gpu, &arrays[1]);
     }
 }
@@ -149,7 +86,22 @@ typedef struct StepHow {
     FedgateType type;
     Device *tested;
     StepMemory memory[2];   // of the tested device, of the host
+    int64_t decayed;
 } StepHow;
+
+static FedgateSettle settle_rule(FedgateStepState *state, double *square)
+{
+    return (FedgateSettle){.state = state,
+                           .square_sum = square,
+                           .clip = 1,
+                           .dynamic = true,
+                           .growth = 2,
+                           .backoff = 0.5,
+                           .floor = 512,
+                           .ceiling = 4096,
+                           .growth_every = 3,
+                           .hysteresis = 2};
+}
 
 static void run_steps(Device *device, void *const *at, const void *given)
 {
@@ -163,11 +115,11 @@ static void run_steps(Device *device, void *const *at, const void *given)
              &error);
     for (int i = 0; i < STEPS; i++) {
         gpu_need(device_load(device, m->square, &squares[i], sizeof squares[i], &error), &error);
-        device_settle(device, &(FedgateSettle){m->state, m->square, 1, true, 2, 0.5, 512, 4096, 3, 2, NULL, 0,
-                                               NULL, 0});
+        FedgateSettle rule = settle_rule(m->state, m->square);
+        device_settle(device, &rule);
         device_adam(device, &(FedgateAdam){at[0], at[2], at[3], at[1],
-                                           how->type == FEDGATE_FP32 ? NULL : at[4], how->type, COUNT, COUNT,
-                                           0.9f, 0.999f, 1e-8f, 0.01f, m->pace, 3, m->state});
+                                           how->type == FEDGATE_FP32 ? NULL : at[4], how->type, COUNT,
+                                           how->decayed, 0.9f, 0.999f, 1e-8f, 0.01f, m->pace, 3, m->state});
     }
 }
 
@@ -177,7 +129,7 @@ static void steps(Gpu *gpu, FedgateType type, int64_t offset)
     FedgateStepState state, there;
     double square;
     FedgatePace paces[3];
-    StepHow how = {type, gpu->device, {{0}, {&state, paces, &square}}};
+    StepHow how = {type, gpu->device, {{0}, {&state, paces, &square}}, offset ? COUNT : COUNT / 2};
     how.memory[0] = (StepMemory){device_take(gpu->device, "test", sizeof state, &error),
                                  device_take(gpu->device, "test", sizeof pace, &error),
                                  device_take(gpu->device, "test", sizeof square, &error)};
@@ -185,10 +137,11 @@ static void steps(Gpu *gpu, FedgateType type, int64_t offset)
                       array_noise(gpu, FEDGATE_FP32, COUNT, offset, 62, 900),
                       array_noise(gpu, FEDGATE_FP32, COUNT, 0, 63, 0.1),
                       array_noise(gpu, FEDGATE_FP32, COUNT, 0, 64, 0), array_new(gpu, type, COUNT, 0)};
-    equal_row(gpu, offset ? "adamw unaligned" : "adamw", type, differing(gpu, run_steps, &how, arrays, 5));
+    operations_equal_row(gpu, offset ? "adamw unaligned" : "adamw", type,
+                         operations_differing(gpu, run_steps, &how, arrays, 5));
     gpu_need(device_copy_out(gpu->device, &there, how.memory[0].state, sizeof there, &error), &error);
-    equal_row(gpu, offset ? "state of the step again" : "state of the step", type,
-              memcmp(&there, &state, sizeof state) != 0);
+    operations_equal_row(gpu, offset ? "state of the step again" : "state of the step", type,
+                         memcmp(&there, &state, sizeof state) != 0);
     for (int i = 0; i < 5; i++)
         array_free(gpu, &arrays[i]);
     device_give(gpu->device, "test", how.memory[0].state, sizeof state);
@@ -196,115 +149,68 @@ static void steps(Gpu *gpu, FedgateType type, int64_t offset)
     device_give(gpu->device, "test", how.memory[0].square, sizeof square);
 }
 
-// -- losses, scores, norms
+// -- the decision with the sum of squares inside: gradients are small whole numbers, whose sum is exact
 
-static double off(double value, double expected)
-{
-    double difference = fabs(value - expected) / fmax(fabs(expected), 1);
-    return isnan(value) && isnan(expected) ? 0 : isnan(difference) ? INFINITY : difference;
-}
+enum { ENDED = 3 };
+typedef struct Decided {
+    FedgateStepState state;
+    double square;
+    int64_t ended[ENDED];
+} Decided;
 
-typedef struct Judged {
-    double sum, gradient, score;
-    int64_t differ;
-} Judged;
-
-static void judge_loss(Gpu *gpu, FedgateLossKind kind, FedgateType type, int64_t rows, int64_t outputs,
-                       Judged *ret)
+static Decided decided_on(Device *device, const float *at, int64_t count)
 {
     Error error = ERROR_INIT;
-    double zero = 0, there[2], here = 0, *scores = calloc((size_t)(rows * outputs), sizeof *scores),
-           *got = calloc((size_t)(rows * outputs), sizeof *got);
-    Array logits = array_noise(gpu, FEDGATE_FP32, rows * outputs, 0, 71, 20),
-          gradient = array_new(gpu, type, rows * outputs, 0);
-    float *label = malloc((size_t)rows * sizeof *label);
-    for (int64_t i = 0; i < rows; i++)
-        label[i] = kind == FEDGATE_LOSS_SQUARE
-                       ? (float)random_unit(72, (uint64_t)i)
-                       : (float)(int)(random_unit(72, (uint64_t)i) * (double)(outputs > 1 ? outputs : 2));
-    Array target = array_of(gpu, FEDGATE_FP32, label, rows);
-    double *sum = device_take(gpu->device, "test", sizeof *sum, &error),
-           *score = device_take(gpu->device, "test", rows * outputs * (int64_t)sizeof *score, &error);
-    FedgateLoss op = {kind, logits.at, target.at,       type, gradient.at, sum,
-                      rows, outputs,   1 / (float)rows, NULL};
-    for (int pass = 0; pass < 2; pass++) {
-        gpu_need(device_load(gpu->device, sum, &zero, sizeof zero, &error), &error);
-        device_loss(gpu->device, &op);
-        gpu_need(device_copy_out(gpu->device, &there[pass], sum, sizeof zero, &error), &error);
+    Decided result = {.state = {.scale = 1024, .smallest = 1024, .patience = 2}},
+            *there = device_take(device, "test", sizeof result, &error);
+    gpu_need(there && device_load(device, there, &result, sizeof result, &error), &error);
+    for (int step = 0; step < 5; step++) {
+        FedgateSettle rule = settle_rule(&there->state, &there->square);
+        rule.gradient = at;
+        rule.gradient_count = count;
+        rule.ended_ns = there->ended;
+        rule.ended_count = ENDED;
+        device_settle(device, &rule);
     }
-    array_fetch(gpu, &gradient);
-    device_score(gpu->device, &(FedgateScore){kind, logits.at, score, rows, outputs});
-    gpu_need(device_copy_out(gpu->device, got, score, rows * outputs * (int64_t)sizeof *got, &error), &error);
-    Array expected = array_new(gpu, type, rows * outputs, 0);
-    op = (FedgateLoss){kind, logits.plain, target.plain,    type, expected.host, &here,
-                       rows, outputs,      1 / (float)rows, NULL};
-    device_loss(gpu->cpu, &op);
-    device_score(gpu->cpu, &(FedgateScore){kind, logits.plain, scores, rows, outputs});
-    device_cast(gpu->cpu, &(FedgateCast){expected.plain, expected.host, FEDGATE_FP32, type, rows * outputs});
-    ret->sum = gpu_worse(ret->sum, off(there[0], here));
-    ret->differ += memcmp(&there[0], &there[1], sizeof zero) != 0;
-    for (int64_t i = 0; i < rows * outputs; i++) {
-        double e = (double)expected.plain[i], d = fabs((double)gradient.plain[i] - e);
-        double units = d == 0 ? 0
-                              : d / (device_type_roundoff(type) * 2 *
-                                     fmax(fabs(e), type == FEDGATE_FP16 ? 0x1p-14 : 0x1p-126));
-        ret->gradient = gpu_worse(ret->gradient, units);
-        ret->score = gpu_worse(ret->score, off(got[i], scores[i]));
-    }
-    device_give(gpu->device, "test", sum, sizeof *sum);
-    device_give(gpu->device, "test", score, rows * outputs * (int64_t)sizeof *score);
-    array_free(gpu, &logits), array_free(gpu, &gradient), array_free(gpu, &target),
-        array_free(gpu, &expected);
-    free(label), free(scores), free(got);
+    gpu_need(device_copy_out(device, &result, there, sizeof result, &error), &error);
+    device_give(device, "test", there, sizeof result);
+    return result;
 }
 
-static void losses(Gpu *gpu, FedgateType type)
+static void decisions(Gpu *gpu)
 {
-    static const char *const names[] = {"binary", "classes", "square"};
-    char text[96];
-    for (int kind = 0; kind < 3; kind++) {
-        Judged judged = {0};
-        judge_loss(gpu, (FedgateLossKind)kind, type, 1, kind == 1 ? 3 : 1, &judged);
-        judge_loss(gpu, (FedgateLossKind)kind, type, 8191, kind == 1 ? 10 : 1, &judged);
-        snprintf(text, sizeof text, "loss %s %s, sum off the cpu's", names[kind], device_type_name(type));
-        gpu_row(gpu, text, judged.sum, "relative", 1e-12);
-        snprintf(text, sizeof text, "loss %s %s, gradient off the cpu's", names[kind],
-                 device_type_name(type));
-        gpu_row(gpu, text, judged.gradient, "units", 1);
-        snprintf(text, sizeof text, "scores %s %s, off the cpu's", names[kind], device_type_name(type));
-        gpu_row(gpu, text, judged.score, "relative", 1e-13);
-        gpu->failures += judged.differ > 0;
+    static const int64_t counts[] = {1, 255, 1025, 74753, 3000001};
+    int64_t differ = 0, late = 0;
+    for (int c = 0; c < 5; c++) {
+        float *values = malloc((size_t)counts[c] * sizeof *values);
+        for (int64_t i = 0; i < counts[c]; i++)
+            values[i] = (float)((int)(random_unit(82, (uint64_t)i) * 7) - 3);
+        Array gradient = array_of(gpu, FEDGATE_FP32, values, counts[c]);
+        Decided there = decided_on(gpu->device, gradient.at, counts[c]),
+                here = decided_on(gpu->cpu, values, counts[c]);
+        differ += memcmp(&there.state, &here.state, sizeof here.state) != 0;
+        differ += memcmp(&there.square, &here.square, sizeof here.square) != 0;
+        // steps 3 and 4 lie where 0 and 1 lay, after step 2
+        late += !(0 < there.ended[2] && there.ended[2] <= there.ended[0] && there.ended[0] <= there.ended[1]);
+        values[counts[c] - 1] += 1;
+        here = decided_on(gpu->cpu, values, counts[c]);
+        operations_seen_row(gpu, "a gradient that is 1 more",
+                            memcmp(&there.square, &here.square, sizeof here.square) != 0);
+        array_free(gpu, &gradient);
+        free(values);
     }
-}
-
-static void norms(Gpu *gpu)
-{
-    Error error = ERROR_INIT;
-    double worst = 0, there, here, *sum = device_take(gpu->device, "test", sizeof *sum, &error);
-    for (int64_t count = 1; count < 40000000; count = count * 17 + 3) {
-        Array x = array_noise(gpu, FEDGATE_FP32, count, 1, 81, 5);
-        device_square_sum(gpu->device, x.at, count, sum);
-        gpu_need(device_copy_out(gpu->device, &there, sum, sizeof there, &error), &error);
-        device_square_sum(gpu->cpu, x.plain, count, &here);
-        worst = gpu_worse(worst, off(there / here, 1));
-        array_free(gpu, &x);
-    }
-    gpu_row(gpu, "square sum off the cpu's", worst, "relative", 1e-12);
-    device_give(gpu->device, "test", sum, sizeof *sum);
+    gpu_row(gpu, "decision with its sum, not the cpu's bits", (double)differ, "numbers", 0);
+    gpu_row(gpu, "ends of steps out of order", (double)late, "steps", 0);
 }
 
 void test_elements(Gpu *gpu)
 {
     for (int t = 0; t < 3; t++) {
         FedgateType type = (FedgateType)t;
-        Array x = array_noise(gpu, type, 300 * 257, 0, 91, 1);
-        inputs(gpu, type);
-        equal_row(gpu, "dropout", type, differing(gpu, run_dropout, &type, &x, 1));
+        dropouts(gpu, type);
         casts(gpu, type);
         steps(gpu, type, 0);
         steps(gpu, type, 1);
-        losses(gpu, type);
-        array_free(gpu, &x);
     }
-    norms(gpu);
+    decisions(gpu);
 }

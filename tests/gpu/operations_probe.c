@@ -1,6 +1,6 @@
 // operations_probe - what an arithmetic must show by behaviour: FP32 that is no TF32, sums of half precision
 // kept in FP32 however long, NaN that is seen, FP16 that overflows visibly.
-#include "gpu.h"
+#include "operations.h"
 
 #include <fedgate/random.h>
 #include <stdio.h>

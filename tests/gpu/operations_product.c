@@ -1,18 +1,19 @@
 // operations_product - layers forward and backward against float64 on the rounded operands, in every type and
 // shape, aligned and not.
-#include "gpu.h"
+#include "operations.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // rows, in, out: edges, odd widths, one output, the layers of Adult, of G1 and G2, of G3
 static const int64_t shapes[][3] = {
-    {1, 1, 1},          {1, 3, 64},       {1, 64, 3},     {1, 300, 1},       {2, 2, 2},
-    {7, 1, 3},          {7, 3, 1},        {7, 64, 300},   {7, 300, 3},       {512, 1, 64},
-    {513, 3, 300},      {513, 300, 1},    {1300, 64, 64}, {1300, 63, 65},    {129, 105, 64},
-    {256, 32, 256},     {256, 256, 256},  {256, 256, 1},  {512, 105, 64},    {4096, 256, 10},
-    {8192, 32, 256},    {8192, 256, 256}, {8192, 256, 1}, {8192, 512, 4096}, {8192, 4096, 1},
-    {8192, 4096, 4096},
+    {1, 1, 1},       {1, 3, 64},         {1, 64, 3},     {1, 300, 1},       {2, 2, 2},
+    {7, 1, 3},       {7, 3, 1},          {7, 64, 300},   {7, 300, 3},       {512, 1, 64},
+    {513, 3, 300},   {513, 300, 1},      {1300, 64, 64}, {1300, 63, 65},    {129, 105, 64},
+    {256, 32, 256},  {256, 256, 256},    {256, 256, 1},  {512, 105, 64},    {4096, 256, 10},
+    {8192, 32, 256}, {8192, 256, 256},   {8192, 256, 1}, {8192, 512, 4096}, {8192, 4096, 1},
+    {3, 300000, 1},  {8192, 4096, 4096},
 };
 static const double sampled_products = 1e7;   // beyond it only every n-th element is compared
 
@@ -112,47 +113,142 @@ static void forward(Gpu *gpu, FedgateType type, FedgateType y_type, bool relu, i
 }
 
 typedef struct Back {
-    Worst dw, db, dx;
+    Worst dw, db, dx, sums;
 } Back;
 
-static void check_back(const FedgateDenseBack *op, const Array *x, const Array *w, const Array *dy,
-                       const Array *dw, const Array *db, const Array *dx, Back *ret)
+typedef struct BackArrays {
+    Array x, w, dy, dw, db, dx, sums;
+} BackArrays;
+
+static void check_back(const FedgateDenseBack *op, const BackArrays *a, Back *ret)
 {
     static const float ones[1] = {1};   // a row of ones, of stride 0
-    Check c = {.y = dw, .a = x->plain, .b = dy->plain, .rows = op->in, .columns = op->out, .inner = op->rows};
+    Check c = {.y = &a->dw,
+               .a = a->x.plain,
+               .b = a->dy.plain,
+               .rows = op->in,
+               .columns = op->out,
+               .inner = op->rows};
     c.a_row = 1, c.a_inner = op->in, c.b_inner = op->out, c.b_column = 1, c.factor = 1;
-    c.before = op->accumulate ? dw->before : NULL;
+    c.before = op->accumulate ? a->dw.before : NULL;
     check(&c, &ret->dw);
-    c.y = db, c.a = ones, c.a_row = 0, c.a_inner = 0, c.rows = 1;
-    c.before = op->accumulate ? db->before : NULL;
+    c.y = &a->db, c.a = ones, c.a_row = 0, c.a_inner = 0, c.rows = 1;
+    c.before = op->accumulate ? a->db.before : NULL;
     check(&c, &ret->db);
-    c = (Check){
-        .y = dx, .a = dy->plain, .b = w->plain, .rows = op->rows, .columns = op->in, .inner = op->out};
-    c.a_row = op->out, c.a_inner = 1, c.b_inner = 1, c.b_column = op->out;
-    c.mask = op->below_relu ? x->plain : NULL;
+    c = (Check){.y = &a->dx, .a = a->dy.plain, .b = a->w.plain, .rows = op->rows, .columns = op->in};
+    c.inner = op->out, c.a_row = op->out, c.a_inner = 1, c.b_inner = 1, c.b_column = op->out;
+    c.mask = op->below_relu ? a->x.plain : NULL;
     c.factor = op->below_relu ? (double)op->below_scale : 1;
     check(&c, &ret->dx);
+    // of what is stored: the sums of the layer below are those of its dy
+    c = (Check){.y = &a->sums, .a = ones, .b = a->dx.plain, .rows = 1, .columns = op->in, .inner = op->rows};
+    c.b_inner = op->in, c.b_column = 1, c.factor = 1;
+    c.before = op->accumulate ? a->sums.before : NULL;
+    check(&c, &ret->sums);
+}
+
+static Array gradient_array(Gpu *gpu, bool accumulate, int64_t count, int64_t offset, uint64_t key)
+{
+    return accumulate ? array_noise(gpu, FEDGATE_FP32, count, offset, key, 1)
+                      : array_new(gpu, FEDGATE_FP32, count, offset);
 }
 
 static void backward(Gpu *gpu, FedgateType type, bool accumulate, bool relu, int64_t offset, Back *ret)
 {
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0] && !skipped(shapes[s], offset); s++) {
         const int64_t rows = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
-        Array x = array_noise(gpu, type, rows * in, 0, 5, 1),
-              w = array_noise(gpu, type, in * out, offset, 6, 1),
-              dy = array_noise(gpu, type, rows * out, 0, 7, 1), dx = array_new(gpu, type, rows * in, 0);
-        Array dw = accumulate ? array_noise(gpu, FEDGATE_FP32, in * out, offset, 8, 1)
-                              : array_new(gpu, FEDGATE_FP32, in * out, offset),
-              db = accumulate ? array_noise(gpu, FEDGATE_FP32, out, offset, 9, 1)
-                              : array_new(gpu, FEDGATE_FP32, out, offset);
-        FedgateDenseBack op = {
-            type, x.at, w.at, dy.at, dx.at, dw.at, db.at, rows, in, out, accumulate, relu, relu ? 1.25f : 1,
-            NULL};
-        ret->dw.differ += gpu_twice(gpu, call_back, &op, (Array *[]){&dw, &db, &dx}, 3);
-        check_back(&op, &x, &w, &dy, &dw, &db, &dx, ret);
-        array_free(gpu, &x), array_free(gpu, &w), array_free(gpu, &dy), array_free(gpu, &dx);
-        array_free(gpu, &dw), array_free(gpu, &db);
+        BackArrays a = {.x = array_noise(gpu, type, rows * in, 0, 5, 1),
+                        .w = array_noise(gpu, type, in * out, offset, 6, 1),
+                        .dy = array_noise(gpu, type, rows * out, 0, 7, 1),
+                        .dx = array_new(gpu, type, rows * in, 0),
+                        .dw = gradient_array(gpu, accumulate, in * out, offset, 8),
+                        .db = gradient_array(gpu, accumulate, out, offset, 9),
+                        .sums = gradient_array(gpu, accumulate, in, offset, 10)};
+        FedgateDenseBack op = {.type = type,
+                               .x = a.x.at,
+                               .w = a.w.at,
+                               .dy = a.dy.at,
+                               .dx = a.dx.at,
+                               .dw = a.dw.at,
+                               .db = a.db.at,
+                               .rows = rows,
+                               .in = in,
+                               .out = out,
+                               .accumulate = accumulate,
+                               .below_relu = relu,
+                               .below_scale = relu ? 1.25f : 1,
+                               .dx_sums = a.sums.at};
+        ret->dw.differ += gpu_twice(gpu, call_back, &op, (Array *[]){&a.dw, &a.db, &a.dx, &a.sums}, 4);
+        check_back(&op, &a, ret);
+        array_free(gpu, &a.x), array_free(gpu, &a.w), array_free(gpu, &a.dy), array_free(gpu, &a.dx);
+        array_free(gpu, &a.dw), array_free(gpu, &a.db), array_free(gpu, &a.sums);
     }
+}
+
+// What is not wanted is left alone, and the rest comes out the same.
+static void partly(Gpu *gpu, FedgateType type)
+{
+    enum { ROWS = 700, IN = 96, OUT = 40 };
+    int64_t differ = 0;
+    for (int64_t out = 1; out <= OUT; out += OUT - 1) {
+        Array x = array_noise(gpu, type, ROWS * IN, 0, 5, 1), w = array_noise(gpu, type, IN * out, 0, 6, 1),
+              dy = array_noise(gpu, type, ROWS * out, 0, 7, 1),
+              dw = array_new(gpu, FEDGATE_FP32, IN * out, 0), db = array_new(gpu, FEDGATE_FP32, out, 0),
+              dx = array_new(gpu, type, ROWS * IN, 0);
+        FedgateDenseBack op = {.type = type,
+                               .x = x.at,
+                               .w = w.at,
+                               .dy = dy.at,
+                               .dx = dx.at,
+                               .dw = dw.at,
+                               .db = db.at,
+                               .rows = ROWS,
+                               .in = IN,
+                               .out = out,
+                               .below_scale = 1};
+        device_dense_back(gpu->device, &op);
+        array_fetch(gpu, &dw), array_fetch(gpu, &dx);
+        void *kept = memcpy(malloc((size_t)dw.bytes), dw.host, (size_t)dw.bytes);
+        array_reset(gpu, &db), array_reset(gpu, &dx);
+        op.db = NULL, op.dx = NULL;
+        device_dense_back(gpu->device, &op);
+        array_fetch(gpu, &dw), array_fetch(gpu, &dx), array_fetch(gpu, &db);
+        differ += memcmp(kept, dw.host, (size_t)dw.bytes) != 0;
+        differ += memcmp(db.before, db.host, (size_t)db.bytes) != 0;
+        differ += memcmp(dx.before, dx.host, (size_t)dx.bytes) != 0;
+        free(kept);
+        array_free(gpu, &x), array_free(gpu, &w), array_free(gpu, &dy);
+        array_free(gpu, &dw), array_free(gpu, &db), array_free(gpu, &dx);
+    }
+    char text[64];
+    snprintf(text, sizeof text, "gradients partly wanted, %s", device_type_name(type));
+    gpu_row(gpu, text, (double)differ, "differ", 0);
+}
+
+// The largest element, wrong by four roundings, by all of itself, or no number: over the bar each time.
+static void judge_check(Gpu *gpu, FedgateType type)
+{
+    enum { ROWS = 64, IN = 96, OUT = 33, WRONGS = 3 };
+    const double rounding = fmax(device_type_roundoff(type), 2 * sqrt(IN) * 0x1p-24);
+    const float factor[WRONGS] = {(float)(1 + 8 * rounding), 0, NAN};
+    Array x = array_noise(gpu, type, ROWS * IN, 0, 1, 1), w = array_noise(gpu, type, IN * OUT, 0, 2, 1),
+          bias = array_noise(gpu, type, OUT, 0, 3, 1), y = array_new(gpu, type, ROWS * OUT, 0);
+    FedgateDense op = {type, type, x.at, w.at, bias.at, y.at, ROWS, IN, OUT, false, NULL};
+    device_dense(gpu->device, &op);
+    array_fetch(gpu, &y);
+    Check c = {.y = &y, .a = x.plain, .b = w.plain, .bias = bias.plain, .rows = ROWS, .columns = OUT};
+    c.inner = IN, c.a_row = IN, c.a_inner = 1, c.b_inner = OUT, c.b_column = 1, c.factor = 1;
+    int64_t at = 0;
+    for (int64_t i = 1; i < y.count; i++)
+        at = fabsf(y.plain[i]) > fabsf(y.plain[at]) ? i : at;
+    const float kept = y.plain[at];
+    for (int k = 0; k < WRONGS; k++) {
+        Worst worst = {0};
+        y.plain[at] = kept * factor[k];
+        check(&c, &worst);
+        operations_seen_row(gpu, "a wrong element of a product", worst.bar > 1);
+    }
+    array_free(gpu, &x), array_free(gpu, &w), array_free(gpu, &bias), array_free(gpu, &y);
 }
 
 static void rows_of(Gpu *gpu, const char *name, const char *variant, FedgateType type, const Worst *worst)
@@ -171,6 +267,10 @@ void test_products(Gpu *gpu)
 {
     static const FedgateType types[] = {FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16};
     int64_t differ = 0;
+    for (int t = 0; t < 3; t++) {
+        partly(gpu, types[t]);
+        judge_check(gpu, types[t]);
+    }
     for (int t = 0; t < 3; t++)
         for (int64_t offset = 0; offset < 2; offset++) {   // parameters lie where the layout puts them
             const char *variant = offset ? " unaligned" : "";
@@ -189,6 +289,8 @@ void test_products(Gpu *gpu)
             rows_of(gpu, "bias gradient, added", variant, types[t], &more.db);
             rows_of(gpu, "input gradient", variant, types[t], &first.dx);
             rows_of(gpu, "input gradient, masked", variant, types[t], &more.dx);
+            rows_of(gpu, "bias gradient below", variant, types[t], &first.sums);
+            rows_of(gpu, "bias gradient below, masked and added", variant, types[t], &more.sums);
         }
     gpu_row(gpu, "products: bytes that differ between two runs", (double)differ, "bytes", 0);
 }

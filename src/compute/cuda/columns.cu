@@ -79,9 +79,10 @@ static __device__ inline void take_row(const Columns<T> &c, const Pack<T> &x, Pa
 }
 
 template <typename T, Pass PASS>
-static __device__ inline void walk(const Columns<T> &c, int64_t column, int64_t left, Sums<T> &sums)
+static __device__ inline void walk(const Columns<T> &c, int chunk, int64_t column, int64_t left,
+                                   Sums<T> &sums)
 {
-    const int64_t first = blockIdx.y * c.chunk, end = first + c.chunk < c.rows ? first + c.chunk : c.rows;
+    const int64_t first = chunk * c.chunk, end = first + c.chunk < c.rows ? first + c.chunk : c.rows;
     Pack<T> w = {};
     if (PASS == PASS_OUTER && c.dx)
         w = load_pack(c.w + column, left, c.whole_w);
@@ -126,7 +127,7 @@ template <typename T> static __device__ inline float *dy_partial(const Columns<T
 // Folds one kind of sum and leaves it: in its place when there is but one chunk, else among the partial sums.
 template <typename T>
 static __device__ void leave(const Columns<T> &c, float (&sum)[Pack<T>::COUNT], float *to, int which,
-                             int64_t column, int64_t left)
+                             int chunk, int64_t column, int64_t left)
 {
     fold<Pack<T>::COUNT>(sum);
     if (threadIdx.y > 0)
@@ -134,7 +135,7 @@ static __device__ void leave(const Columns<T> &c, float (&sum)[Pack<T>::COUNT], 
 #pragma unroll
     for (int k = 0; k < Pack<T>::COUNT; k++)
         if (c.chunks > 1)
-            partial_at(c, which, (int)blockIdx.y)[k * CUDA_WARP + threadIdx.x] = sum[k];
+            partial_at(c, which, chunk)[k * CUDA_WARP + threadIdx.x] = sum[k];
         else if (k < left)
             to[column + k] = c.accumulate ? to[column + k] + sum[k] : sum[k];
 }
@@ -158,18 +159,20 @@ template <typename T, Pass PASS> __global__ void __launch_bounds__(CUDA_BLOCK) c
 {
     const int64_t column = ((int64_t)blockIdx.x * CUDA_WARP + threadIdx.x) * Pack<T>::COUNT,
                   left = c.width - column;
+    // what a product wrote last is in the cache still, and what is masked last is for the next product
+    const int chunk = PASS == PASS_MASK ? c.chunks - 1 - (int)blockIdx.y : (int)blockIdx.y;
     const bool slopes = PASS == PASS_OUTER && blockIdx.x == 0 && c.dy_sum;
     Sums<T> sums = {};
     if (left > 0)
-        walk<T, PASS>(c, column, left, sums);
+        walk<T, PASS>(c, chunk, column, left, sums);
     if (PASS != PASS_MASK)
-        leave(c, sums.x, c.sums, 0, column, left);
+        leave(c, sums.x, c.sums, 0, chunk, column, left);
     if (PASS != PASS_SUM && c.dx_sums)
-        leave(c, sums.dx, c.dx_sums, 1, column, left);
+        leave(c, sums.dx, c.dx_sums, 1, chunk, column, left);
     if (slopes) {
         fold<1>(sums.dy);
         if (threadIdx.y == 0 && threadIdx.x == 0 && c.chunks > 1)
-            dy_partial(c)[blockIdx.y] = sums.dy[0];
+            dy_partial(c)[chunk] = sums.dy[0];
         else if (threadIdx.y == 0 && threadIdx.x == 0)
             *c.dy_sum = c.accumulate ? *c.dy_sum + sums.dy[0] : sums.dy[0];
     }
