@@ -99,6 +99,9 @@ void trainer_shape(const Config *config, const Maps *maps,
 // Steps given to the device at once, so batches copied as one (FeedSpec.group): option train.launch_steps, or
 // as many as 4 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records);
+// The same for an epoch of so many rows: as many groups as it needs at the most steps a launch may have, all of
+// them as long as can be. What is left over at its end, given step by step, is then fewer batches than groups.
+int trainer_group(const Config *config, const TrainShape *shape, bool records, int64_t train_rows);
 
 // Device bytes that do not follow from the shape: sums of a network, operands of the parity ladder, state of
 // the optimizer, a row of its pace table. What scoring a model takes, by account.

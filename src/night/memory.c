@@ -22,7 +22,7 @@ void night_plan_feeding(const Config *config, const DeviceInfo *device, size_t t
 {
     const TrainShape train = {.numeric = shape->numeric, .categorical = shape->categorical};
     const bool launches = device->asynchronous;
-    shape->group = launches ? trainer_launch_steps(config, &train, device->records) : 1;
+    shape->group = launches ? trainer_group(config, &train, device->records, (int64_t)train_rows) : 1;
     shape->resident = launches && config_bool(config, "input.resident");
     shape->read_back_bytes = launches ? trainer_fixed_bytes().read_back : 0;
     const FeedSpec spec = {.batch = config_integer(config, "train.batch"),

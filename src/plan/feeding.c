@@ -40,13 +40,12 @@ static void add_pinned(MemoryPlan *plan, const char *name, const char *ledger, i
 
 void plan_add_feeding(MemoryPlan *plan, const PlanShape *shape, int64_t slots, int64_t prefetch)
 {
-    enum { ROWS_PIECES = 3, ORDER_PIECES = 2 };
     const int64_t group = shape->group > 0 ? shape->group : 1, slot = slot_bytes(shape, plan->batch, group),
                   ring = shape->resident ? 0 : slots + (prefetch + group - 1) / group;
     const char *of = group > 1 ? "slots of a group of batches" : "slots of a batch";
     add(plan, "input slots", "input.slots", slots, slot, of, slots);
-    add(plan, "resident rows", "input.resident", 1, shape->resident_bytes, "rows", ROWS_PIECES);
-    add(plan, "resident order", "input.order", 1, shape->order_bytes, "order", ORDER_PIECES);
+    add(plan, "resident rows", "input.resident", 1, shape->resident_bytes, "rows", 1);
+    add(plan, "resident order", "input.order", 1, shape->order_bytes, "order", 1);
     add_pinned(plan, "ring (pinned)", "input.ring", ring, slot, of, ring);
     add_pinned(plan, "read-back (pinned)", "read-back", 1, shape->read_back_bytes, "launches", 1);
 }

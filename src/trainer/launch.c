@@ -24,6 +24,13 @@ int trainer_launch_steps(const Config *config, const TrainShape *shape, bool rec
     return steps < 1 ? 1 : steps < FEED_GROUP ? (int)steps : FEED_GROUP;
 }
 
+int trainer_group(const Config *config, const TrainShape *shape, bool records, int64_t train_rows)
+{
+    int64_t most = trainer_launch_steps(config, shape, records),
+            whole = train_rows / config_integer(config, "train.batch"), groups = (whole + most - 1) / most;
+    return whole > 0 ? (int)(whole / groups) : 1;
+}
+
 bool trainer_launches(const Trainer *trainer)
 {
     return device_info(trainer->spec.device)->asynchronous && !trainer->simulated;

@@ -43,15 +43,12 @@ static bool check_shape(const Trainer *trainer, Error *error)
     return true;
 }
 
-// As many groups as an epoch needs at the most steps a launch may have, and all of them as long as can be:
-// what is left over at its end, given step by step, is then fewer batches than there are groups.
 static int launch_steps(const Trainer *trainer)
 {
     TrainShape shape;
     trainer_shape(trainer->config, trainer->spec.maps, &shape);
-    int64_t most = trainer_launch_steps(trainer->config, &shape, device_info(trainer->spec.device)->records),
-            whole = trainer->train_rows / trainer->batch, groups = (whole + most - 1) / most;
-    return whole > 0 ? (int)(whole / groups) : 1;
+    return trainer_group(trainer->config, &shape, device_info(trainer->spec.device)->records,
+                         trainer->train_rows);
 }
 
 static void read_plan(Trainer *trainer)

@@ -146,7 +146,7 @@ START_TEST(resident_rows_take_the_place_of_the_ring)
     ck_assert_int_eq(plan_ledger_bytes(&plan, "input.resident"), 32000);
     ck_assert_int_eq(plan_ledger_bytes(&plan, "input.order"), 4000);
     ck_assert_int_eq(plan_ledger_bytes(&plan, "input.slots"), 2 * SLOT);
-    ck_assert_int_eq(plan_ledger_bytes(&plan, "arena rounding"), (29 + 3 + 2) * GRANULE);
+    ck_assert_int_eq(plan_ledger_bytes(&plan, "arena rounding"), (29 + 1 + 1) * GRANULE);
     const Expected pinned[] = {{"read-back", 1000}, {"arena rounding", GRANULE}, {NULL, 0}};
     expect_pinned(&plan, pinned);
 }
