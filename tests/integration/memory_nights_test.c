@@ -237,6 +237,33 @@ START_TEST(a_budget_that_is_full_to_the_byte_passes_and_one_tensor_more_does_not
 }
 END_TEST
 
+// A leak that fits the arena ends the night as growth; one that does not ends it at once, and as a refusal
+// too, not as a device without memory.
+START_TEST(a_leak_is_refused_inside_the_arena_and_at_its_end)
+{
+    static const struct {
+        const char *fault, *reason;
+    } leaks[] = {
+        {"clock.model=1,train.leak_bytes=100000", "account 'retained' keeps what no plan names"},
+        {"clock.model=1,train.leak_bytes=6000000",
+         "account 'retained' asks 6000000 bytes of device memory, of the arena of "},
+    };
+    char outcome[32], reason[512];
+    const Sets sets = {{NULL}};
+    begin();
+    for (size_t i = 0; i < sizeof leaks / sizeof leaks[0]; i++) {
+        OWNED(Json, json_free) *evidence = night(leaks[i].fault, &sets, outcome, reason);
+        ck_assert_msg(strcmp(outcome, "fail") == 0 && strstr(reason, leaks[i].reason) != NULL, "%s: %s",
+                      outcome, reason);
+        OWNED(Json, json_free) *verdict = read_file("last-verdict.json");
+        ck_assert_str_eq(json_text_or(json_get(verdict, "outcome"), ""), "refused");
+        ck_assert_str_eq(json_text_or(json_get(verdict, "decided_by"), ""), "memory");
+        ck_assert_int_ge(peak_of(evidence, "retained"), 2 * 6000000 * (int64_t)i);
+    }
+    end();
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("memory nights");
@@ -244,6 +271,7 @@ static Suite *suite(void)
     tcase_set_timeout(tests, 280);
     tcase_add_test(tests, each_account_is_as_planned_in_each_precision_and_as_predicted);
     tcase_add_test(tests, a_budget_that_is_full_to_the_byte_passes_and_one_tensor_more_does_not);
+    tcase_add_test(tests, a_leak_is_refused_inside_the_arena_and_at_its_end);
     suite_add_tcase(suite, tests);
     return suite;
 }
