@@ -140,6 +140,8 @@ bool schema_give_roles(Schema *schema, const Config *config, const ColumnRole *r
     };
     const char *target = config_text(config, "data.target");
     size_t named = config_list_count(config, "data.numeric") + config_list_count(config, "data.categorical");
+    if (*target == '\0')
+        return FAIL(error, ERROR_CONFIG, 0, "option 'data.target' names no column");
     if (!schema_give_role(schema, "data.target", target, ROLE_TARGET, error))
         return false;
     schema->target = schema_find(schema, target);
