@@ -32,7 +32,7 @@ int dataset_classes(const Dataset *dataset);   // 1 binary or regression, else k
 // ERROR_DATA when a file's bytes changed since it was opened.
 WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);
 
-// -- packed shards: what the options data.* read from CSV, written as safetensors (src/input/README.md), so that
+// -- packed shards: what the options data.* read from CSV, written as safetensors (README.md), so that
 // training from them gives the same bits. data.train of the files makes part "train", data.test part "test".
 typedef struct PackSpec {
     const Config *config;

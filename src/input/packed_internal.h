@@ -1,5 +1,5 @@
 // packed_internal - packed shards: what their metadata says, and how their rows become fields. Format
-// "fedgate.packed/1", see README.md of this folder.
+// "fedgate.packed/1": README.md of the project.
 #ifndef FEDGATE_PACKED_INTERNAL_H
 #define FEDGATE_PACKED_INTERNAL_H
 
