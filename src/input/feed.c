@@ -36,22 +36,16 @@ static bool fail_stalled(Feed *feed, int64_t ticket, Error *error)
                 file->path, (unsigned long long)source_line(file, dataset->rows[row].offset));
 }
 
-// Locked. Whoever asks for a group has given the compute of the one that its copy must wait for.
-static bool try_to_queue(Feed *feed, int64_t ticket, Error *error)
-{
-    if (feed->queued <= ticket && feed->marked + feed->lag <= ticket)
-        ring_mark(feed, ticket - feed->lag);
-    return ring_queue_copies(feed, error);
-}
-
-// Locked. Waits until the group is pinned and its copy is queued.
+// Locked. Waits until the group is pinned and its copy is queued. Whoever asks for a group has given the
+// compute of the one that its copy must wait for.
 static bool await_queued(Feed *feed, int64_t ticket, Error *error)
 {
     int64_t until_ns = clock_monotonic_ns(clock_real()) + feed->stall_ns;
     struct timespec until = {.tv_sec = until_ns / second_ns, .tv_nsec = until_ns % second_ns};
     for (bool late = false;;) {
-        if (!try_to_queue(feed, ticket, error))
-            return false;
+        if (feed->queued <= ticket && feed->marked + feed->lag <= ticket)
+            ring_mark(feed, ticket - feed->lag);
+        ring_queue_copies(feed);
         if (feed->queued > ticket)
             return true;
         if (feed->failed <= ticket) {
@@ -200,10 +194,8 @@ static void mark(Feed *feed, int64_t ticket)
 {
     if (feed->serial)   // planted: the next copy is given only when the next batch is asked for
         return;
-    Error error = ERROR_INIT;
     ring_mark(feed, ticket);
-    if (!ring_queue_copies(feed, &error))
-        feed_fail(feed, feed->queued, &error);
+    ring_queue_copies(feed);
 }
 
 static void release(Feed *feed, int64_t ticket)

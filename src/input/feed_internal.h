@@ -157,7 +157,7 @@ void ring_filled(Feed *feed, FeedEntry *entry, const BatchMeter *meter);
 // Per batch (lag 1): the copy of the next batch may begin when the compute of `ticket` begins. By groups (lag
 // = slots): the slot of `ticket` may be copied into when the compute given so far has ended.
 void ring_mark(Feed *feed, int64_t ticket);
-WARN_UNUSED bool ring_queue_copies(Feed *feed, Error *error);   // what is pinned and allowed
+void ring_queue_copies(Feed *feed);   // what is pinned and allowed; a failure is that of its ticket
 
 // -- feed_rows.c
 WARN_UNUSED bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error);

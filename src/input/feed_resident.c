@@ -89,7 +89,6 @@ bool resident_open(Feed *feed, Error *error)
     int64_t order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
     resident->digest =
         (uint64_t *)(void *)((char *)resident->order + feed_aligned(resident->epochs * order_bytes));
-    resident->scratch_bytes = feed_aligned(order_bytes) + feed->batches * (int64_t)sizeof(uint64_t);
     resident->scratch =
         ledger_take(spec->ledger, LEDGER_HOST, scratch_account, resident->scratch_bytes, error);
     if (!resident->scratch || !load_rows(feed, error))

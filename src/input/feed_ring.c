@@ -91,6 +91,9 @@ void feed_shape(Feed *feed)
     feed->layout = feed_layout(spec->batch, feed->numeric, feed->categorical);
     feed->memory = feed_memory(spec, feed->numeric, feed->categorical, (size_t)feed->rows);
     feed->resident.epochs = order_epochs(spec, feed->rows);
+    feed->resident.scratch_bytes = spec->resident ? feed_aligned(feed->rows * (int64_t)sizeof(uint32_t)) +
+                                                        feed->batches * (int64_t)sizeof(uint64_t)
+                                                  : 0;
     // Planted: two entries share a block, and a copy waits until the second has been filled.
     bool early = fault_set("feed.refill_early");
     feed->depth_count = early ? (ring_depth(spec) + 1) / 2 * 2 : ring_depth(spec);
@@ -253,9 +256,7 @@ void ring_filled(Feed *feed, FeedEntry *entry, const BatchMeter *meter)
     while (feed->pinned < feed->claimed && feed->entry[feed->pinned % feed->depth_count].ready)
         feed->pinned++;
     feed_depth(feed, STAGE_COLLATE, feed->pinned - feed->queued);
-    Error error = ERROR_INIT;
-    if (!ring_queue_copies(feed, &error))
-        feed_fail(feed, feed->queued, &error);
+    ring_queue_copies(feed);
     pthread_cond_signal(&feed->ready);
 }
 
@@ -280,21 +281,23 @@ static bool queue_copy(Feed *feed, int64_t ticket, const FeedSlot *before, Error
            error_prefix(error, "input stage 'copy'");
 }
 
-bool ring_queue_copies(Feed *feed, Error *error)
+void ring_queue_copies(Feed *feed)
 {
+    Error error = ERROR_INIT;
     const int64_t slots = feed->spec.slots;
-    while (feed->queued < feed->total && feed->queued < feed->marked + feed->lag &&
+    while (feed->queued < least(feed->total, feed->failed) && feed->queued < feed->marked + feed->lag &&
            feed->pinned > least(feed->queued + feed->ahead, feed->total - 1)) {
         const int64_t ticket = feed->queued;
         const FeedSlot *before = &feed->slot[(ticket + slots - feed->lag) % slots];
         feed_depth(feed, STAGE_PIN, feed->pinned - ticket);
-        if (!feed->spec.resident && !queue_copy(feed, ticket, before, error))
-            return false;
+        if (!feed->spec.resident && !queue_copy(feed, ticket, before, &error)) {
+            feed_fail(feed, ticket, &error);
+            return;
+        }
         int64_t late_ns =
             before->given_ns > 0 ? feed->entry[ticket % feed->depth_count].ready_ns - before->given_ns : 0;
         feed->meter[STAGE_COPY].blocked_in_ns += late_ns > 0 ? late_ns : 0;
         feed->meter[STAGE_COPY].blocked_out_ns += late_ns < 0 ? -late_ns : 0;
         feed->queued++;
     }
-    return true;
 }

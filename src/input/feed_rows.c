@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 static const uint64_t salt_order = 0x6f72646572000001u, salt_noise = 0x6e6f697365000001u;
+enum { AHEAD = 16 };   // rows asked for ahead of their turn
 static const int64_t nap_ns = 20 * 1000 * 1000;
 
 bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error)
@@ -160,7 +161,12 @@ uint64_t rows_digest_of(const Feed *feed, const uint32_t *numbers, size_t count)
     const Dataset *dataset = feed->spec.dataset;
     const uint32_t *all = dataset->split_rows[feed->spec.split];
     uint64_t digest = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (i + 2 * AHEAD < count)
+            __builtin_prefetch(&all[numbers[i + 2 * AHEAD]]);
+        if (i + AHEAD < count)
+            __builtin_prefetch(&dataset->rows[all[numbers[i + AHEAD]]].id);
         digest += hash_mix(dataset->rows[all[numbers[i]]].id);
+    }
     return digest;
 }

@@ -62,6 +62,8 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
 {
     Json *array = json_make_array();
     const char *limiting = "";
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&feed->lock;   // workers book what they waited
+    pthread_mutex_lock(lock);
     double slowest = -1;
     for (int s = 0; s < STAGE_COUNT; s++) {
         const StageMeter *meter = &feed->meter[s];
@@ -87,6 +89,7 @@ Json *feed_stages(const Feed *feed, const char **ret_limiting)
             limiting = stages[s].name;
         }
     }
+    pthread_mutex_unlock(lock);
     *ret_limiting = limiting;
     return array;
 }

@@ -11,6 +11,7 @@
 #include <fedgate/backend_abi.h>
 #include <fedgate/clock.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,8 +39,9 @@ static struct {
     pthread_cond_t changed;
     AsyncStream stream[2];   // compute, copy
     bool closing, hangs;   // hangs: compute stands still
+    int64_t copies_left;   // then the device fails; -1: never
     int64_t copy_ns;   // that a copy takes longer
-} async = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} async = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .copies_left = -1};
 
 static inline bool async_may_run(const AsyncStream *stream, const AsyncOp *op)
 {
@@ -185,7 +187,11 @@ static inline void async_copy_now(void *context)
 static inline bool async_copy_in(void *device, const FedgateCopy *copy, char *ret_reason)
 {
     (void)device;
-    (void)ret_reason;
+    if (async.copies_left == 0) {   // under the lock of the feed
+        snprintf(ret_reason, FEDGATE_REASON_SIZE, "the device has failed");
+        return false;
+    }
+    async.copies_left -= async.copies_left > 0;
     FedgateCopy *kept = malloc(sizeof *kept);
     ck_assert(kept != NULL);
     *kept = *copy;

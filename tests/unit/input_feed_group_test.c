@@ -436,6 +436,32 @@ START_TEST(a_device_that_stands_still_is_told_and_does_not_hold_up_the_end)
 }
 END_TEST
 
+START_TEST(a_copy_that_cannot_be_queued_ends_the_feed_after_those_before)
+{
+    FeedBench b = feed_bench_on(backend_of(true), "input.rows=memory");
+    Error *error = &b.bench.error;
+    static FeedGroup group;
+    int64_t wait_ns, exposed_ns, taken = 0;
+    int got;
+    b.spec.group = 2;
+    async.copies_left = 4;
+    Feed *feed = feed_open(&b.spec, error);
+    while ((got = feed_next_group(feed, &group, &wait_ns, &exposed_ns, error)) == 1) {
+        feed_group_given(feed, &group);
+        taken++;
+    }
+    ck_assert_int_eq(got, -1);
+    ck_assert_int_eq(taken, 4);
+    ck_assert_int_eq(error->kind, ERROR_DEVICE);
+    ck_assert_msg(strstr(error->message, "input stage 'copy': could not queue a copy of") &&
+                      strstr(error->message, "the device has failed"),
+                  "%s", error->message);
+    error_clear(error);
+    feed_close(feed);
+    feed_bench_done(&b);
+}
+END_TEST
+
 // -- planted
 
 #ifdef FEDGATE_FAULTS
@@ -474,6 +500,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, rows_that_lie_on_the_device_are_the_same_batches, 0, 12);
     tcase_add_test(t, nothing_is_copied_while_resident_rows_are_trained_on);
     tcase_add_test(t, a_device_that_stands_still_is_told_and_does_not_hold_up_the_end);
+    tcase_add_test(t, a_copy_that_cannot_be_queued_ends_the_feed_after_those_before);
 #ifdef FEDGATE_FAULTS
     tcase_add_loop_test(t, a_slot_refilled_early_leaves_other_digests_on_the_device, 0, 4);
 #endif
