@@ -1,17 +1,17 @@
 // columns.cu - passes over a matrix that add up its columns: bias gradients, dReLU with the bias gradient of
 // the layer below, and the whole backward pass of a layer of one output.
 //
-// A block owns 32 packs of columns and a chunk of rows; its 8 rows of threads walk the chunk, then a tree
-// over them. The block that ends last in its columns adds the chunks up. Chunks, and which thread adds what,
-// follow from the shape alone, not from alignment.
+// A block owns 32 packs of columns (a tile) and a chunk of rows; its 8 rows of threads walk the chunk, then
+// their sums are added. The block that ends last in its tile adds the chunks up. Chunks, and which thread
+// adds what, follow from the shape alone, not from alignment.
 #include "cuda_element.h"
 
 enum {
     LINES = CUDA_BLOCK / CUDA_WARP,   // rows of threads in a block
-    DEPTH = 4,   // rows a thread reads before it works on them
     CHUNK_LEAST = 32,   // rows
     CHUNKS_MOST = 128,
-    BLOCKS_MOST = 1024   // but for one chunk
+    BLOCKS_MOST = 1024,   // but for one chunk
+    RESIDENT = 3   // blocks that fit a multiprocessor by their registers
 };
 
 typedef enum Pass { PASS_SUM, PASS_MASK, PASS_OUTER } Pass;
@@ -24,36 +24,28 @@ template <typename T> struct Columns {
     int64_t rows, width, chunk;
     int chunks;
     float scale;   // of dx in an outer product
-    bool relu, accumulate, whole, whole_w;   // packs of x and dx, of w, lie for one access
+    bool relu, accumulate, whole_w;   // packs of w lie for one access
     float *partial;
     unsigned *counters;
 };
 
-// Adds up over the rows of threads; the first row gets the sums.
-template <int COUNT> static __device__ void fold(float (&sum)[COUNT])
-{
-    __shared__ float part[LINES][COUNT * CUDA_WARP];
-    const int x = (int)threadIdx.x, y = (int)threadIdx.y;
-    __syncthreads();   // what was folded before has been read
-#pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        part[y][k * CUDA_WARP + x] = sum[k];
-    __syncthreads();
-    for (int half = LINES / 2; half > 0; half /= 2) {
-#pragma unroll
-        for (int k = 0; k < COUNT; k++)
-            if (y < half)
-                part[y][k * CUDA_WARP + x] += part[y + half][k * CUDA_WARP + x];
-        __syncthreads();
-    }
-#pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        sum[k] = part[0][k * CUDA_WARP + x];
-}
+template <typename T> struct Shape {
+    enum : int {
+        COUNT = Pack<T>::COUNT,
+        TILE = COUNT * CUDA_WARP,   // columns
+        QUADS = TILE / 4,
+        GROUPS = CUDA_BLOCK / QUADS   // of threads, when chunks are added
+    };
+};
 
 template <typename T> struct Sums {   // of one thread's columns
-    float x[Pack<T>::COUNT], dx[Pack<T>::COUNT], dy[1];
+    float x[Pack<T>::COUNT], dx[Pack<T>::COUNT], dy;
 };
+
+static __device__ inline int thread_of_block()
+{
+    return (int)(threadIdx.y * CUDA_WARP + threadIdx.x);
+}
 
 // One row's pack: what it adds, and dx.
 template <typename T, Pass PASS>
@@ -75,88 +67,146 @@ static __device__ inline void take_row(const Columns<T> &c, const Pack<T> &x, Pa
         if (PASS != PASS_SUM)
             sums.dx[k] += load_element(&dx.at[k]);
     }
-    sums.dy[0] += slope;
+    sums.dy += slope;
 }
 
-template <typename T, Pass PASS>
-static __device__ inline void walk(const Columns<T> &c, int chunk, int64_t column, int64_t left,
-                                   Sums<T> &sums)
+// DEPTH rows are read before they are worked on.
+template <typename T, Pass PASS, bool WHOLE>
+static __device__ inline void walk(const Columns<T> &c, int chunk, int64_t column, int left, Sums<T> &sums)
 {
-    const int64_t first = chunk * c.chunk, end = first + c.chunk < c.rows ? first + c.chunk : c.rows;
+    enum { DEPTH = PASS == PASS_MASK ? 2 : 4 };
+    const int64_t first = chunk * c.chunk, step = LINES * c.width;
+    const int rows = (int)(first + c.chunk < c.rows ? c.chunk : c.rows - first);
+    const int64_t at = (first + threadIdx.y) * c.width + column;
+    const T *x = c.x + at, *dy = c.dy + first;
+    T *to = c.dx + at;
     Pack<T> w = {};
     if (PASS == PASS_OUTER && c.dx)
         w = load_pack(c.w + column, left, c.whole_w);
-    for (int64_t begin = first + threadIdx.y; begin < end; begin += LINES * DEPTH) {
-        Pack<T> x[DEPTH], dx[DEPTH];
+    for (int row = (int)threadIdx.y; row < rows;
+         row += LINES * DEPTH, x += DEPTH * step, to += DEPTH * step) {
+        Pack<T> from[DEPTH], dx[DEPTH];
         float slope[DEPTH] = {};
 #pragma unroll
         for (int q = 0; q < DEPTH; q++) {
-            const int64_t row = begin + q * LINES;
-            if (row >= end)
+            if (row + q * LINES >= rows)
                 continue;
-            x[q] = load_pack(c.x + row * c.width + column, left, c.whole);
+            from[q] = load_pack(x + q * step, left, WHOLE);
             if (PASS == PASS_MASK)
-                dx[q] = load_pack(c.dx + row * c.width + column, left, c.whole);
+                dx[q] = load_pack(to + q * step, left, WHOLE);
             if (PASS == PASS_OUTER)
-                slope[q] = load_element(c.dy + row);
+                slope[q] = load_element(dy + row + q * LINES);
         }
 #pragma unroll
         for (int q = 0; q < DEPTH; q++) {
-            const int64_t row = begin + q * LINES;
-            if (row >= end)
+            if (row + q * LINES >= rows)
                 continue;
-            take_row<T, PASS>(c, x[q], dx[q], w, slope[q], sums);
+            take_row<T, PASS>(c, from[q], dx[q], w, slope[q], sums);
             if (PASS == PASS_MASK || (PASS == PASS_OUTER && c.dx))
-                store_pack(c.dx + row * c.width + column, dx[q], left, c.whole);
+                store_pack(to + q * step, dx[q], left, WHOLE);
         }
     }
 }
 
-// Where chunk `chunk` of sum `which` (x, dx) of this block's columns lies, as one number a column.
+// Adds numbers of `lines` lines of a tile in the order of the lines: thread t gets that of column t.
+static __device__ inline float fold(const float *part, int lines, int tile)
+{
+    float sum = 0;
+    __syncthreads();
+    if (thread_of_block() < tile)
+        for (int line = 0; line < lines; line++)
+            sum += part[line * tile + thread_of_block()];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ inline void put(float *to, float sum, bool accumulate)
+{
+    *to = accumulate ? *to + sum : sum;
+}
+
+// Where sum `which` (x, dx) of this block's tile lies in a chunk.
 template <typename T> static __device__ inline float *partial_at(const Columns<T> &c, int which, int chunk)
 {
-    const int64_t tile = Pack<T>::COUNT * CUDA_WARP;
-    return c.partial + ((int64_t)which * c.chunks + chunk) * gridDim.x * tile + blockIdx.x * tile;
+    enum { TILE = Shape<T>::TILE };
+    return c.partial + (((int64_t)which * c.chunks + chunk) * gridDim.x + blockIdx.x) * TILE;
 }
 
 template <typename T> static __device__ inline float *dy_partial(const Columns<T> &c)
 {
-    return partial_at(c, 2, 0) - blockIdx.x * Pack<T>::COUNT * CUDA_WARP;
+    return c.partial + (int64_t)2 * c.chunks * gridDim.x * Shape<T>::TILE;
 }
 
-// Folds one kind of sum and leaves it: in its place when there is but one chunk, else among the partial sums.
+// Adds the lines up and leaves their sum: in its place when there is but one chunk, else among the partial
+// sums.
 template <typename T>
-static __device__ void leave(const Columns<T> &c, float (&sum)[Pack<T>::COUNT], float *to, int which,
-                             int chunk, int64_t column, int64_t left)
+static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::COUNT], float *part, float *to,
+                             int which, int chunk)
 {
-    fold<Pack<T>::COUNT>(sum);
-    if (threadIdx.y > 0)
+    enum { COUNT = Pack<T>::COUNT, TILE = Shape<T>::TILE };
+    const int64_t column = (int64_t)blockIdx.x * TILE + thread_of_block();
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        part[(int)threadIdx.y * TILE + (int)threadIdx.x * COUNT + k] = mine[k];
+    const float sum = fold(part, LINES, TILE);
+    if (thread_of_block() >= TILE)
         return;
-#pragma unroll
-    for (int k = 0; k < Pack<T>::COUNT; k++)
-        if (c.chunks > 1)
-            partial_at(c, which, chunk)[k * CUDA_WARP + threadIdx.x] = sum[k];
-        else if (k < left)
-            to[column + k] = c.accumulate ? to[column + k] + sum[k] : sum[k];
+    if (c.chunks > 1)
+        partial_at(c, which, chunk)[thread_of_block()] = sum;
+    else if (column < c.width)
+        put(to + column, sum, c.accumulate);
 }
 
 template <typename T>
-static __device__ void add_chunks(const Columns<T> &c, float *to, int which, int64_t column, int64_t left)
+static __device__ void add_chunks(const Columns<T> &c, float *part, float *to, int which)
 {
-    float sum[Pack<T>::COUNT] = {};
-    for (int chunk = (int)threadIdx.y; chunk < c.chunks; chunk += LINES)
-#pragma unroll
-        for (int k = 0; k < Pack<T>::COUNT; k++)
-            sum[k] += __ldcg(partial_at(c, which, chunk) + k * CUDA_WARP + threadIdx.x);
-    fold<Pack<T>::COUNT>(sum);
-#pragma unroll
-    for (int k = 0; k < Pack<T>::COUNT; k++)
-        if (threadIdx.y == 0 && k < left)
-            to[column + k] = c.accumulate ? to[column + k] + sum[k] : sum[k];
+    enum { TILE = Shape<T>::TILE, QUADS = Shape<T>::QUADS, GROUPS = Shape<T>::GROUPS };
+    const int quad = thread_of_block() % QUADS, group = thread_of_block() / QUADS;
+    const int64_t column = (int64_t)blockIdx.x * TILE + thread_of_block();
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll 4
+    for (int chunk = group; chunk < c.chunks; chunk += GROUPS) {
+        const float4 more = __ldcg((const float4 *)partial_at(c, which, chunk) + quad);
+        sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+    }
+    ((float4 *)part)[group * QUADS + quad] = sum;
+    const float total = fold(part, GROUPS, TILE);
+    if (thread_of_block() < TILE && column < c.width)
+        put(to + column, total, c.accumulate);
 }
 
-template <typename T, Pass PASS> __global__ void __launch_bounds__(CUDA_BLOCK) columns(Columns<T> c)
+// The sum of dy, in the blocks of the first tile: every thread of a line has its line's.
+template <typename T>
+static __device__ void leave_slopes(const Columns<T> &c, float mine, float *part, int chunk)
 {
+    if (threadIdx.x == 0)
+        part[threadIdx.y] = mine;
+    const float sum = fold(part, LINES, 1);
+    if (thread_of_block() > 0)
+        return;
+    if (c.chunks > 1)
+        dy_partial(c)[chunk] = sum;
+    else
+        put(c.dy_sum, sum, c.accumulate);
+}
+
+template <typename T> static __device__ void add_slopes(const Columns<T> &c)
+{
+    float sum = 0;
+    if (thread_of_block() >= CUDA_WARP)
+        return;
+    for (int chunk = (int)threadIdx.x; chunk < c.chunks; chunk += CUDA_WARP)
+        sum += __ldcg(dy_partial(c) + chunk);
+    for (int half = CUDA_WARP / 2; half > 0; half /= 2)
+        sum += __shfl_down_sync(WHOLE_WARP, sum, half);
+    if (threadIdx.x == 0)
+        put(c.dy_sum, sum, c.accumulate);
+}
+
+template <typename T, Pass PASS, bool WHOLE>
+__global__ void __launch_bounds__(CUDA_BLOCK, RESIDENT) columns(Columns<T> c)
+{
+    __shared__ __align__(16) float part[LINES * Shape<T>::TILE];
     const int64_t column = ((int64_t)blockIdx.x * CUDA_WARP + threadIdx.x) * Pack<T>::COUNT,
                   left = c.width - column;
     // what a product wrote last is in the cache still, and what is masked last is for the next product
@@ -164,49 +214,40 @@ template <typename T, Pass PASS> __global__ void __launch_bounds__(CUDA_BLOCK) c
     const bool slopes = PASS == PASS_OUTER && blockIdx.x == 0 && c.dy_sum;
     Sums<T> sums = {};
     if (left > 0)
-        walk<T, PASS>(c, chunk, column, left, sums);
+        walk<T, PASS, WHOLE>(c, chunk, column, (int)(left < Pack<T>::COUNT ? left : Pack<T>::COUNT), sums);
     if (PASS != PASS_MASK)
-        leave(c, sums.x, c.sums, 0, chunk, column, left);
+        leave(c, sums.x, part, c.sums, 0, chunk);
     if (PASS != PASS_SUM && c.dx_sums)
-        leave(c, sums.dx, c.dx_sums, 1, chunk, column, left);
-    if (slopes) {
-        fold<1>(sums.dy);
-        if (threadIdx.y == 0 && threadIdx.x == 0 && c.chunks > 1)
-            dy_partial(c)[chunk] = sums.dy[0];
-        else if (threadIdx.y == 0 && threadIdx.x == 0)
-            *c.dy_sum = c.accumulate ? *c.dy_sum + sums.dy[0] : sums.dy[0];
-    }
+        leave(c, sums.dx, part, c.dx_sums, 1, chunk);
+    if (slopes)
+        leave_slopes(c, sums.dy, part, chunk);
     if (c.chunks == 1 || (PASS == PASS_MASK && !c.dx_sums) ||
         !last_block(c.counters + blockIdx.x, (unsigned)c.chunks))
         return;
     if (PASS != PASS_MASK)
-        add_chunks(c, c.sums, 0, column, left);
+        add_chunks(c, part, c.sums, 0);
     if (PASS != PASS_SUM && c.dx_sums)
-        add_chunks(c, c.dx_sums, 1, column, left);
-    if (slopes) {
-        float sum[1] = {};
-        for (int chunk = (int)threadIdx.y; chunk < c.chunks; chunk += LINES)
-            sum[0] += __ldcg(dy_partial(c) + chunk);
-        fold<1>(sum);
-        if (threadIdx.y == 0 && threadIdx.x == 0)
-            *c.dy_sum = c.accumulate ? *c.dy_sum + sum[0] : sum[0];
-    }
+        add_chunks(c, part, c.dx_sums, 1);
+    if (slopes)
+        add_slopes(c);
 }
 
 template <typename T, Pass PASS> static void launch(CudaDevice *device, Columns<T> c)
 {
-    const int64_t packs = (c.width + Pack<T>::COUNT - 1) / Pack<T>::COUNT,
-                  tiles = (packs + CUDA_WARP - 1) / CUDA_WARP, most = BLOCKS_MOST / tiles;
+    const int64_t tiles = (c.width + Shape<T>::TILE - 1) / Shape<T>::TILE, most = BLOCKS_MOST / tiles;
     int64_t chunks = least((c.rows + CHUNK_LEAST - 1) / CHUNK_LEAST, CHUNKS_MOST);
     chunks = least(chunks, most > 1 ? most : 1);
     c.chunk = (c.rows + chunks - 1) / chunks;
     c.chunks = (int)((c.rows + c.chunk - 1) / c.chunk);
-    c.whole = c.width % Pack<T>::COUNT == 0 && packs_lie(c.x) && packs_lie(c.dx);
     c.whole_w = c.width % Pack<T>::COUNT == 0 && packs_lie(c.w);
     c.partial = (float *)device->scratch;
     c.counters = device->counters;
-    columns<T, PASS>
-        <<<dim3((unsigned)tiles, (unsigned)c.chunks), dim3(CUDA_WARP, LINES), 0, device->compute>>>(c);
+    const bool whole = c.width % Pack<T>::COUNT == 0 && packs_lie(c.x) && packs_lie(c.dx);
+    const dim3 grid((unsigned)tiles, (unsigned)c.chunks), threads(CUDA_WARP, LINES);
+    if (whole)
+        columns<T, PASS, true><<<grid, threads, 0, device->compute>>>(c);
+    else
+        columns<T, PASS, false><<<grid, threads, 0, device->compute>>>(c);
 }
 
 void columns_sum(CudaDevice *device, FedgateType type, const void *x, int64_t rows, int64_t width,

@@ -70,9 +70,15 @@ static __device__ void decide(const FedgateSettle &op, int64_t hang_from)
 {
     while (hang_from >= 0 && op.state->attempted >= hang_from)
         asm volatile("nanosleep.u32 1000;");
+    FedgateStepState state = *op.state;   // read at once, written at once
+    double square_sum = *op.square_sum;
+    FedgateSettle here = op;
+    here.state = &state;
+    here.square_sum = &square_sum;
     if (op.ended_ns)
-        op.ended_ns[op.state->attempted % op.ended_count] = device_clock();
-    settle_step(&op);
+        op.ended_ns[state.attempted % op.ended_count] = device_clock();
+    settle_step(&here);
+    *op.state = state;
 }
 
 // *to = sum of squares; then the decision on the step, when op has a state.
@@ -151,42 +157,96 @@ static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step,
            step.rate * (*first * step.correction1) / (sqrtf(*second * step.correction2) + op.epsilon);
 }
 
-// Threads read side by side, so that arrays may lie anywhere: the second moments begin where the first end.
+// Four floats a lane of the 128 from `base` on. Where they do not lie for that (the second moments begin
+// where the first end), or end before, lanes read side by side and change places through the warp's memory.
+typedef struct Fours {
+    float *line;   // the warp's: 128 floats
+    int64_t base, count;
+    int lane;
+} Fours;
+
+static __device__ inline bool at_once(const Fours &f, const void *array)
+{
+    return (uintptr_t)array % sizeof(float4) == 0 && f.base + 4 * CUDA_WARP <= f.count;
+}
+
+static __device__ inline float4 load_fours(const Fours &f, const float *array)
+{
+    if (at_once(f, array))
+        return ((const float4 *)(array + f.base))[f.lane];
+#pragma unroll
+    for (int i = f.lane; i < 4 * CUDA_WARP; i += CUDA_WARP)
+        f.line[i] = f.base + i < f.count ? array[f.base + i] : 0;
+    __syncwarp();
+    const float4 four = ((const float4 *)f.line)[f.lane];
+    __syncwarp();
+    return four;
+}
+
+static __device__ inline void store_fours(const Fours &f, float *array, float4 four)
+{
+    if (at_once(f, array)) {
+        ((float4 *)(array + f.base))[f.lane] = four;
+        return;
+    }
+    ((float4 *)f.line)[f.lane] = four;
+    __syncwarp();
+#pragma unroll
+    for (int i = f.lane; i < 4 * CUDA_WARP; i += CUDA_WARP)
+        if (f.base + i < f.count)
+            array[f.base + i] = f.line[i];
+    __syncwarp();
+}
+
+template <typename T> struct alignas(4 * sizeof(T)) Four {
+    T at[4];
+};
+
+template <typename T> static __device__ inline void store_pass(const Fours &f, T *pass, float4 w)
+{
+    const int64_t at = f.base + 4 * f.lane;
+    Four<T> four;
+    store_element(&four.at[0], w.x), store_element(&four.at[1], w.y);
+    store_element(&four.at[2], w.z), store_element(&four.at[3], w.w);
+    if ((uintptr_t)pass % sizeof four == 0 && at + 4 <= f.count) {
+        *(Four<T> *)(pass + at) = four;
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (at + k < f.count)
+            pass[at + k] = four.at[k];
+}
+
 template <typename T> __global__ void __launch_bounds__(CUDA_BLOCK) adam(FedgateAdam op)
 {
+    __shared__ __align__(16) float lines[CUDA_BLOCK * 4];
     if (!op.state->apply)
         return;
     const AdamStep step = adam_step(op);
-    T *const pass = (T *)op.pass;
+    Fours f = {lines + threadIdx.x / CUDA_WARP * CUDA_WARP * 4, 0, op.count, (int)threadIdx.x % CUDA_WARP};
     for (int64_t begin = (int64_t)blockIdx.x * STRIP; begin < op.count; begin += (int64_t)gridDim.x * STRIP) {
-        float gradient[EACH_THREAD], first[EACH_THREAD], second[EACH_THREAD], w[EACH_THREAD];
-        const int64_t at = begin + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < EACH_THREAD; k++) {
-            const int64_t i = at + k * CUDA_BLOCK;
-            if (i < op.count)
-                gradient[k] = op.gradient[i], first[k] = op.first[i], second[k] = op.second[i],
-                w[k] = op.weights[i];
-        }
-#pragma unroll
-        for (int k = 0; k < EACH_THREAD; k++) {
-            const int64_t i = at + k * CUDA_BLOCK;
-            if (i >= op.count)
-                continue;
-            w[k] = adam_weight(op, step, i, gradient[k], &first[k], &second[k], w[k]);
-            op.first[i] = first[k];
-            op.second[i] = second[k];
-            op.weights[i] = w[k];
-            if (pass)
-                store_element(pass + i, w[k]);
-        }
+        f.base = begin + threadIdx.x / CUDA_WARP * CUDA_WARP * 4;
+        const int64_t i = f.base + 4 * f.lane;
+        const float4 g = load_fours(f, op.gradient);
+        float4 w = load_fours(f, op.weights), first = load_fours(f, op.first),
+               second = load_fours(f, op.second);
+        w.x = adam_weight(op, step, i, g.x, &first.x, &second.x, w.x);
+        w.y = adam_weight(op, step, i + 1, g.y, &first.y, &second.y, w.y);
+        w.z = adam_weight(op, step, i + 2, g.z, &first.z, &second.z, w.z);
+        w.w = adam_weight(op, step, i + 3, g.w, &first.w, &second.w, w.w);
+        store_fours(f, op.first, first);
+        store_fours(f, op.second, second);
+        store_fours(f, op.weights, w);
+        if (op.pass)
+            store_pass(f, (T *)op.pass, w);
     }
 }
 
 void cuda_adam(void *handle, const FedgateAdam *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    const unsigned blocks = cuda_grid(device, (op->count + EACH_THREAD - 1) / EACH_THREAD);
+    const unsigned blocks = cuda_grid(device, (op->count + 3) / 4);
     WITH_TYPE(op->pass_type, (adam<T><<<blocks, CUDA_BLOCK, 0, device->compute>>>(*op)));
     cuda_launched(device, "adam");
 }
