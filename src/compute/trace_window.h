@@ -2,9 +2,10 @@
 //
 // The profiler says what ran on the device (Work) and which call of the host launched it (Call), joined by a
 // correlation number; the back end notes what it was doing when (Note). All times are of the host's monotonic
-// clock. An operation belongs to the step that was marked last before its call; those of one replay, sorted by
-// their begin, are cut by the counts of the recording, so nothing marks steps on the device. What does not add
-// up is said in the trust: an operation without a call or a call without an operation is a record missing.
+// clock. An operation belongs to the step that was marked last before its call; those of one replay, sorted
+// by their begin, are cut by the counts of the recording, so nothing marks steps on the device. What does not
+// add up is said in the trust: an operation without a call or a call without an operation is a record
+// missing.
 #ifndef FEDGATE_COMPUTE_TRACE_WINDOW_H
 #define FEDGATE_COMPUTE_TRACE_WINDOW_H
 

@@ -1,5 +1,5 @@
 // observe - what a sampled window says, what observing costs, what memory is counted, how a hang is seen.
-// Arguments: the back end, 'cuda' when none is given.
+// Arguments: the back end, 'cuda' when none is given; the only work.
 //
 // The order matters: first a hang, in a process of its own, before CUDA is started here; then steps before
 // the profiler was ever started, then a window over recordings older than it, then all else.
@@ -214,18 +214,20 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
     static Fed fed[WORKS];
     static Costs costs[WORKS];
-    char hang[256];
+    char hang[700], slot[700];
     const char *backend = argc > 1 ? argv[1] : "cuda";
     test_hang(backend, hang, sizeof hang);
+    test_slot(backend, slot, sizeof slot);
     Gpu gpu;
     gpu_open(&gpu, backend);
-    printf("%s\n", hang);
+    printf("%s\n%s\n", hang, slot);
     test_memory(&gpu, "opened");
     if (!device_info(gpu.device)->records || !device_info(gpu.device)->traces) {
         puts("a back end without recordings or windows: nothing to observe");
         return gpu_close(&gpu);
     }
-    for (int i = 0; i < WORKS; i++) {
+    const int from = argc > 2 && strcmp(argv[2], works[1].name) == 0, to = argc > 2 ? from + 1 : WORKS;
+    for (int i = from; i < to; i++) {
         fed_open(&fed[i], &gpu, &works[i]);
         for (int k = 0; k < 2; k++) {
             fed[i].recorded = k == 1;
@@ -236,10 +238,10 @@ int main(int argc, char **argv)
         test_bits(&fed[i]);
     }
     test_memory(&gpu, "trained");
-    for (int i = 0; i < WORKS; i++)
+    for (int i = from; i < to; i++)
         test_first_window(&fed[i]);
     test_memory(&gpu, "profiler started");
-    for (int i = 0; i < WORKS; i++) {
+    for (int i = from; i < to; i++) {
         fed_record(&fed[i]);
         test_windows(&fed[i]);
         for (int k = 0; k < 2; k++) {
@@ -250,7 +252,8 @@ int main(int argc, char **argv)
         put_costs(&fed[i], &costs[i]);
     }
     test_memory(&gpu, "windows taken");
-    for (int i = 0; i < WORKS; i++)
+    for (int i = from; i < to; i++)
         fed_close(&fed[i]);
+    test_faults(&gpu, &works[from], backend);
     return gpu_close(&gpu);
 }

@@ -39,6 +39,9 @@ void test_windows(Fed *fed);   // observe_window.c
 void test_first_window(Fed *fed);
 double fed_step_us(Fed *fed, bool traced);   // observe_cost.c: median of rounds
 void test_memory(Gpu *gpu, const char *when);
-void test_hang(const char *backend, char *ret_words, size_t size);   // before anything of CUDA is called
+void test_faults(Gpu *gpu, const Work *work, const char *backend);   // in a build with planted faults
+// Each in a process of its own, before anything of CUDA is called here.
+void test_hang(const char *backend, char *ret_words, size_t size);
+void test_slot(const char *backend, char *ret_words, size_t size);
 
 #endif

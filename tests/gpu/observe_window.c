@@ -151,3 +151,45 @@ void test_windows(Fed *fed)
     report(fed, &amid, "replayed, begun amid", false);
     put(fed, "doubts", "replayed, begun amid", amid.trust.reason[0] != '\0', "doubts", 0);
 }
+
+// -- planted faults of copies: on a device that was opened with them
+
+typedef struct Planted {
+    const char *name;
+    double hidden;   // at most
+    bool pageable;
+} Planted;
+static const Planted planted[] = {
+    {"copy.pageable", 1, true}, {"copy.compute_stream", 0.2, false}, {"copy.serial", 0.2, false}};
+
+void test_faults(Gpu *gpu, const Work *work, const char *backend)
+{
+#ifdef FEDGATE_FAULTS
+    Device *plain = gpu->device;
+    for (size_t i = 0; i < sizeof planted / sizeof planted[0]; i++) {
+        static Fed fed;
+        Error error = ERROR_INIT;
+        char list[64];
+        snprintf(list, sizeof list, "%s=1", planted[i].name);
+        gpu_need(setenv("FEDGATE_FAULT", list, 1) == 0, &error);
+        gpu->device = device_open(backend, 1, clock_real(), gpu->ledger, &error);
+        gpu_need(gpu->device != NULL, &error);
+        fed_open(&fed, gpu, work);
+        fed_launch(&fed, 2);
+        fed_record(&fed);
+        fed.recorded = true;
+        fed_launch(&fed, 8);
+        Seen seen = observe(&fed, 0, planted[i].name);
+        put(&fed, "doubts", planted[i].name, seen.trust.reason[0] != '\0', "doubts", 0);
+        put(&fed, "copies of the wrong memory", planted[i].name,
+            (double)(planted[i].pageable ? seen.copies - seen.pageable : seen.pageable), "copies", 0);
+        put(&fed, "copy time hidden", planted[i].name, seen.hidden, "ratio", planted[i].hidden);
+        fed_close(&fed);
+        device_close(gpu->device);
+        unsetenv("FEDGATE_FAULT");
+    }
+    gpu->device = plain;
+#else
+    (void)gpu, (void)work, (void)backend, (void)planted;
+#endif
+}

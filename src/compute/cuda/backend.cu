@@ -82,7 +82,7 @@ static void close_device(void *handle)
         cuda_drain(device, device->copy, "close");
     trace_close(device);
     nvml_close(device->nvml);
-    pthread_mutex_destroy(&device->compute_lock);
+    pthread_mutex_destroy(&device->queue_lock);
     if (cuda_hangs(device))
         return;
     gemm_close(device->gemm);
@@ -195,7 +195,7 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
     device->pageable = cuda_fault(device, "copy.pageable", 0) != 0;
     device->on_compute = cuda_fault(device, "copy.compute_stream", 0) != 0;
     device->serial = cuda_fault(device, "copy.serial", 0) != 0;
-    pthread_mutex_init(&device->compute_lock, NULL);
+    pthread_mutex_init(&device->queue_lock, NULL);
     if (prepare(device, lt, sizeof lt, ret_reason) && describe(device, lt, ret_facts))
         return device;
     cuda_failed(device, ret_reason);

@@ -51,7 +51,7 @@ typedef struct CudaDevice {
     bool tracing;   // atomic: a window is open
     CudaNvml *nvml;   // NULL: not there
     int64_t used_before;   // by everybody before the context was made; -1: unknown
-    pthread_mutex_t compute_lock;   // see cuda_lock_compute
+    pthread_mutex_t queue_lock;   // copies are queued under it; also begin and end of a window
     bool pageable, on_compute, serial;   // planted: pinned memory is none; where and when copies run
     bool hangs;   // atomic: something queued did not end in time, and nothing that waits for it may be called
     int health;   // CudaHealth, atomic: copies fail in other threads than operations
@@ -89,15 +89,14 @@ static inline bool cuda_hangs(const CudaDevice *device)
     return __atomic_load_n(&device->hangs, __ATOMIC_ACQUIRE);
 }
 // Planted faults let copies touch the compute stream, which must not happen while it is captured.
-static inline void cuda_lock_compute(CudaDevice *device)
+static inline void cuda_lock_copies(CudaDevice *device, bool lock)
 {
-    if (device->on_compute || device->serial)
-        pthread_mutex_lock(&device->compute_lock);
-}
-static inline void cuda_unlock_compute(CudaDevice *device)
-{
-    if (device->on_compute || device->serial)
-        pthread_mutex_unlock(&device->compute_lock);
+    if (!device->on_compute && !device->serial)
+        return;
+    if (lock)
+        pthread_mutex_lock(&device->queue_lock);
+    else
+        pthread_mutex_unlock(&device->queue_lock);
 }
 
 // -- gemm.cu
@@ -153,7 +152,9 @@ static inline bool trace_open(const CudaDevice *device)
 bool cuda_trace_begin(void *device, char *ret_reason);
 bool cuda_trace_end(void *device, FedgateTraceTrust *ret_trust, char *ret_reason);
 void trace_close(CudaDevice *device);
-// Notes for the open window, if there is one: `begin` is trace_now before the call of CUDA, 0 without a window.
+void cupti_quiet(bool on);   // launches of this thread are captured, not run
+// Notes for the open window, if there is one: `begin` is trace_now before the call of CUDA, 0 without a
+// window.
 int64_t trace_now(const CudaDevice *device);
 void trace_note_step(CudaDevice *device, int64_t step);
 void trace_note_replay(CudaDevice *device, const CudaGraph *graph, int64_t first_step, int64_t begin);

@@ -20,8 +20,7 @@ enum { BUFFER_BYTES = 4 << 20, MOST_BUFFERS = 64 };
     ROW(cuptiActivityRegisterTimestampCallback)                                                              \
     ROW(cuptiActivityEnable)                                                                                 \
     ROW(cuptiActivityDisable)                                                                                \
-    ROW(cuptiActivityEnableRuntimeApi)                                                                       \
-    ROW(cuptiActivityEnableDriverApi)                                                                        \
+    ROW(cuptiEnableCallback)                                                                                 \
     ROW(cuptiActivityFlushAll)                                                                               \
     ROW(cuptiActivityGetNextRecord)                                                                          \
     ROW(cuptiActivityGetNumDroppedRecords)                                                                   \
@@ -29,14 +28,21 @@ enum { BUFFER_BYTES = 4 << 20, MOST_BUFFERS = 64 };
 
 static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                            CUPTI_ACTIVITY_KIND_MEMSET};
-// Calls that put work on the device, and no other: they are needed for when it was launched. cuBLASLt
-// launches through the driver.
-static const CUpti_CallbackId runtime_calls[] = {
-    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020};
-static const CUpti_CallbackId driver_calls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-                                                CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx};
+// Calls that put work on the device, and no other: they say when it was launched. They are called back rather
+// than recorded, which costs no more and needs no other call to be recorded. cuBLASLt launches through the
+// driver, where a call of the run time is seen again, under the same number.
+static const struct {
+    CUpti_CallbackDomain domain;
+    CUpti_CallbackId id;
+} launches[] = {
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx},
+};
 
 typedef struct Buffer {
     uint8_t *bytes;
@@ -57,6 +63,9 @@ static struct Tracer {
     uint8_t *idle[MOST_BUFFERS];
     int full_count, idle_count, made;
     int64_t refused;   // requests without a buffer
+    TraceCall *calls;
+    size_t call_count, call_room;
+    bool calls_lost;
 } tracer;
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -96,7 +105,34 @@ static void CUPTIAPI keep_buffer(CUcontext, uint32_t, uint8_t *buffer, size_t, s
     pthread_mutex_unlock(&buffers_lock);
 }
 
-static void CUPTIAPI ignore(void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {}
+static thread_local bool quiet;   // this thread records: what it launches does not run now
+
+static void CUPTIAPI note_call(void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *data)
+{
+    const CUpti_CallbackData *call = (const CUpti_CallbackData *)data;
+    if (call->callbackSite != CUPTI_API_ENTER || quiet)
+        return;
+    const int64_t now = (int64_t)give_time();
+    pthread_mutex_lock(&buffers_lock);
+    if (tracer.call_count == tracer.call_room) {
+        const size_t room = tracer.call_room ? 2 * tracer.call_room : 4096;
+        TraceCall *calls = (TraceCall *)realloc(tracer.calls, room * sizeof *calls);
+        if (calls) {
+            tracer.calls = calls;
+            tracer.call_room = room;
+        }
+    }
+    if (tracer.call_count < tracer.call_room)
+        tracer.calls[tracer.call_count++] = TraceCall{now, call->correlationId};
+    else
+        tracer.calls_lost = true;
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+void cupti_quiet(bool on)
+{
+    quiet = on;
+}
 
 // -- starting it, once
 
@@ -125,7 +161,7 @@ static bool load_functions(void *library)
 // The slot is taken for good: whoever else wants it later is refused, and who has it now is known.
 static bool take_slot(void)
 {
-    CUptiResult result = tracer.cuptiSubscribe(&tracer.subscriber, ignore, NULL);
+    CUptiResult result = tracer.cuptiSubscribe(&tracer.subscriber, note_call, NULL);
     if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
         snprintf(tracer.why_not, sizeof tracer.why_not, "another profiler holds CUPTI's slot");
     else if (result != CUPTI_SUCCESS)
@@ -159,7 +195,7 @@ static bool start(void)
     return result == CUPTI_SUCCESS || refuse("CUPTI takes no callbacks", result);
 }
 
-// All kinds and calls on, or all off; false leaves words.
+// All kinds and callbacks on, or all off; false leaves words.
 static bool switch_kinds(bool on)
 {
     CUptiResult result = CUPTI_SUCCESS, first = CUPTI_SUCCESS;
@@ -167,12 +203,8 @@ static bool switch_kinds(bool on)
         result = on ? tracer.cuptiActivityEnable(kind) : tracer.cuptiActivityDisable(kind);
         first = first == CUPTI_SUCCESS ? result : first;
     }
-    for (CUpti_CallbackId call : runtime_calls) {
-        result = tracer.cuptiActivityEnableRuntimeApi(call, on);
-        first = first == CUPTI_SUCCESS ? result : first;
-    }
-    for (CUpti_CallbackId call : driver_calls) {
-        result = tracer.cuptiActivityEnableDriverApi(call, on);
+    for (const auto &launch : launches) {
+        result = tracer.cuptiEnableCallback(on, tracer.subscriber, launch.domain, launch.id);
         first = first == CUPTI_SUCCESS ? result : first;
     }
     return first == CUPTI_SUCCESS || refuse(on ? "CUPTI enables not all" : "CUPTI disables not all", first);
@@ -201,39 +233,47 @@ bool cupti_stream(cudaStream_t stream, uint32_t *ret_id)
     return tracer.ready && tracer.cuptiGetStreamIdEx(NULL, stream, 0, ret_id) == CUPTI_SUCCESS;
 }
 
-static int take_full(Buffer *full, int64_t *ret_refused)
+// What came in; the buffers go back to be filled again.
+static int take_full(Buffer *full, CuptiCalls *ret_calls, FedgateTraceTrust *trust)
 {
     pthread_mutex_lock(&buffers_lock);
     const int count = tracer.full_count;
     memcpy(full, tracer.full, (size_t)count * sizeof *full);
+    *ret_calls = CuptiCalls{tracer.calls, tracer.call_count};
+    trust->dropped += tracer.refused;
+    if (tracer.calls_lost)
+        trace_doubt(trust, "no memory for all calls");
     tracer.full_count = 0;
-    *ret_refused = tracer.refused;
     tracer.refused = 0;
+    tracer.calls = NULL;
+    tracer.call_count = tracer.call_room = 0;
+    tracer.calls_lost = false;
     pthread_mutex_unlock(&buffers_lock);
     return count;
 }
 
-void cupti_end(void (*each)(void *, const CUpti_Activity *), void *context, FedgateTraceTrust *trust)
+CuptiCalls cupti_end(void (*each)(void *, const CUpti_Activity *), void *context, FedgateTraceTrust *trust)
 {
     Buffer full[MOST_BUFFERS];
-    int64_t refused = 0;
+    CuptiCalls calls = {NULL, 0};
     size_t dropped = 0;
     if (!tracer.ready)
-        return;
+        return calls;
     if (!switch_kinds(false))
         trace_doubt(trust, "%s", tracer.why_not);
     if (tracer.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS)
         trace_doubt(trust, "CUPTI did not hand over its records");
-    const int count = take_full(full, &refused);
+    const int count = take_full(full, &calls, trust);
     for (int i = 0; i < count; i++) {
         CUpti_Activity *record = NULL;
         while (tracer.cuptiActivityGetNextRecord(full[i].bytes, full[i].valid, &record) == CUPTI_SUCCESS)
             each(context, record);
     }
     if (tracer.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped) == CUPTI_SUCCESS)
-        trust->dropped += refused + (int64_t)dropped;
+        trust->dropped += (int64_t)dropped;
     pthread_mutex_lock(&buffers_lock);
     for (int i = 0; i < count; i++)
         tracer.idle[tracer.idle_count++] = full[i].bytes;
     pthread_mutex_unlock(&buffers_lock);
+    return calls;
 }

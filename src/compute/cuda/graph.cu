@@ -40,13 +40,14 @@ bool cuda_record_begin(void *handle, char *ret_reason)
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "no memory");
         return false;
     }
-    cuda_lock_compute(device);
+    cuda_lock_copies(device, true);
     cudaError_t result = cudaStreamBeginCapture(device->compute, cudaStreamCaptureModeThreadLocal);
     if (result == cudaSuccess) {
         device->recording = graph;
+        cupti_quiet(true);
         return true;
     }
-    cuda_unlock_compute(device);
+    cuda_lock_copies(device, false);
     snprintf(ret_reason, FEDGATE_REASON_SIZE, "capture: %s", cudaGetErrorString(result));
     free_graph(graph);
     return false;
@@ -154,7 +155,8 @@ void *cuda_record_end(void *handle, int64_t *ret_bytes, char *ret_reason)
     }
     cudaError_t result = cudaStreamEndCapture(device->compute, &captured);
     device->recording = NULL;
-    cuda_unlock_compute(device);
+    cupti_quiet(false);
+    cuda_lock_copies(device, false);
     bool good = result == cudaSuccess && !cuda_failed(device, ret_reason);
     if (result != cudaSuccess && !cuda_failed(device, ret_reason))
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "capture: %s", cudaGetErrorString(result));

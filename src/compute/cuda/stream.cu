@@ -160,13 +160,13 @@ bool cuda_copy_in(void *handle, const FedgateCopy *copy, char *ret_reason)
     if (done)
         __atomic_store_n(&done->recorded, false, __ATOMIC_RELEASE);
     cudaError_t result = cudaSetDevice(device->index);
-    cuda_lock_compute(device);
+    pthread_mutex_lock(&device->queue_lock);
     const int64_t begin = trace_now(device);
     if (result == cudaSuccess)
         result = queue_copy(device, copy, stream);
     trace_note_copy(device, copy, begin);
     bool good = cuda_good(device, result, "copy in") && (!done || record(done, stream));
-    cuda_unlock_compute(device);
+    pthread_mutex_unlock(&device->queue_lock);
     return good || !cuda_failed(device, ret_reason);
 }
 

@@ -146,12 +146,14 @@ bool cuda_trace_begin(void *handle, char *ret_reason)
         return false;
     }
     CudaTrace *trace = device->trace;
+    pthread_mutex_lock(&device->queue_lock);
     trace->copies_before = cudaStreamQuery(device->copy) == cudaErrorNotReady;
     trace->why_not = cupti_begin(device->host);
     if (!trace->why_not &&
         !(cupti_stream(device->compute, &trace->compute_id) && cupti_stream(device->copy, &trace->copy_id)))
         trace->why_not = "CUPTI knows not all streams";
     __atomic_store_n(&device->tracing, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&device->queue_lock);
     return true;
 }
 
@@ -225,59 +227,33 @@ static TraceWork read_set(const CudaTrace *trace, const CUpti_ActivityMemset4 *r
     return work;
 }
 
-typedef struct Records {
-    TraceWork *works;
-    TraceCall *calls;
-    size_t work_count, call_count, work_room, call_room;
-    bool lost;
-} Records;
-
-static void add_work(Records *to, const TraceWork &work)
-{
-    to->lost = to->lost || !make_room(&to->works, &to->work_room, to->work_count + 1);
-    if (!to->lost)
-        to->works[to->work_count++] = work;
-}
-
-static void add_call(Records *to, const CUpti_ActivityAPI *record)
-{
-    if (record->returnValue != 0)
-        return;
-    to->lost = to->lost || !make_room(&to->calls, &to->call_room, to->call_count + 1);
-    if (!to->lost)
-        to->calls[to->call_count++] = TraceCall{(int64_t)record->start, record->correlationId};
-}
-
 typedef struct Reading {
     CudaTrace *trace;
-    Records *to;
+    TraceWork *works;
+    size_t count, room;
+    bool lost;
 } Reading;
+
+static void add_work(Reading *to, const TraceWork &work)
+{
+    to->lost = to->lost || !make_room(&to->works, &to->room, to->count + 1);
+    if (!to->lost)
+        to->works[to->count++] = work;
+}
 
 static void read_record(void *context, const CUpti_Activity *record)
 {
-    CudaTrace *trace = ((Reading *)context)->trace;
-    Records *to = ((Reading *)context)->to;
-    switch (record->kind) {
-    case CUPTI_ACTIVITY_KIND_KERNEL:
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        add_work(to, read_kernel(trace, (const CUpti_ActivityKernel10 *)record));
-        break;
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-        add_work(to, read_copy(trace, (const CUpti_ActivityMemcpy6 *)record));
-        break;
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-        add_work(to, read_set(trace, (const CUpti_ActivityMemset4 *)record));
-        break;
-    case CUPTI_ACTIVITY_KIND_RUNTIME:
-    case CUPTI_ACTIVITY_KIND_DRIVER:
-        add_call(to, (const CUpti_ActivityAPI *)record);
-        break;
-    default:
-        break;
-    }
+    Reading *to = (Reading *)context;
+    if (record->kind == CUPTI_ACTIVITY_KIND_KERNEL || record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+        add_work(to, read_kernel(to->trace, (const CUpti_ActivityKernel10 *)record));
+    else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY)
+        add_work(to, read_copy(to->trace, (const CUpti_ActivityMemcpy6 *)record));
+    else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET)
+        add_work(to, read_set(to->trace, (const CUpti_ActivityMemset4 *)record));
 }
 
-static void give_spans(CudaDevice *device, Records *records, int64_t synced, FedgateTraceTrust *trust)
+static void give_spans(CudaDevice *device, const Reading *reading, const CuptiCalls *calls, int64_t synced,
+                       FedgateTraceTrust *trust)
 {
     CudaTrace *trace = device->trace;
     TraceWindow window = {};
@@ -287,17 +263,17 @@ static void give_spans(CudaDevice *device, Records *records, int64_t synced, Fed
             trace->notes[i].marks = trace->marks + marks;
             marks += (size_t)trace->notes[i].mark_count;
         }
-    window.works = records->works;
-    window.work_count = records->work_count;
-    window.calls = records->calls;
-    window.call_count = records->call_count;
+    window.works = reading->works;
+    window.work_count = reading->count;
+    window.calls = calls->at;
+    window.call_count = calls->count;
     window.notes = trace->notes;
     window.note_count = trace->note_count;
     window.copies = trace->copies;
     window.copy_count = trace->copy_count;
     window.synced_ns = synced;
     window.copies_before = trace->copies_before;
-    if (!trace_window_spans(&window, device->host->span, device->host->context, trust) || records->lost ||
+    if (!trace_window_spans(&window, device->host->span, device->host->context, trust) || reading->lost ||
         trace->lost)
         trace_doubt(trust, "no memory for all records");
 }
@@ -309,20 +285,22 @@ bool cuda_trace_end(void *handle, FedgateTraceTrust *ret_trust, char *ret_reason
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "no window is open");
         return false;
     }
-    bool good = cuda_synchronise(handle, ret_reason);
-    int64_t synced = trace_now(device);
-    __atomic_store_n(&device->tracing, false, __ATOMIC_RELEASE);
-    // Nothing is enabled any more and all has ended, so that every buffer comes back.
+    // No copy is queued meanwhile, so that when all has ended nothing is half recorded.
     FedgateTraceTrust trust = {};
-    Records records = {};
-    Reading reading = {device->trace, &records};
+    Reading reading = {};
+    reading.trace = device->trace;
     if (device->trace->why_not)
         trace_doubt(&trust, "%s", device->trace->why_not);
-    cupti_end(read_record, &reading, &trust);
+    pthread_mutex_lock(&device->queue_lock);
+    const bool good = cuda_synchronise(handle, ret_reason);
+    const int64_t synced = trace_now(device);
+    __atomic_store_n(&device->tracing, false, __ATOMIC_RELEASE);
+    CuptiCalls calls = cupti_end(read_record, &reading, &trust);
+    pthread_mutex_unlock(&device->queue_lock);
     if (good && !device->trace->why_not)
-        give_spans(device, &records, synced, &trust);
-    free(records.works);
-    free(records.calls);
+        give_spans(device, &reading, &calls, synced, &trust);
+    free(reading.works);
+    free(calls.at);
     if (good)
         *ret_trust = trust;
     return good;
