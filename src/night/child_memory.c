@@ -27,7 +27,7 @@ static Planned planned_bytes(const Night *night)
 
 // The arena holds the plan and room beside it, so that a small leak is seen as growth at the end of the night
 // instead of ending it: as much as the plan or 16 MiB, whichever is more, but no more than nobody need
-// explain and never beyond the budget.
+// explain and never beyond the budget. A card that others have filled may have room for the plan alone.
 bool child_set_arena(Child *child, Error *error)
 {
     const int64_t least = 16 << 20;
@@ -39,7 +39,11 @@ bool child_set_arena(Child *child, Error *error)
                   wanted = planned.device > least ? planned.device : least,
                   room = wanted < unexplained ? wanted : unexplained,
                   bytes = planned.device < budget - room ? planned.device + room : budget;
-    return device_set_arena(child->device, bytes, planned.pinned, error);
+    Error full = ERROR_INIT;
+    if (device_set_arena(child->device, bytes, planned.pinned, &full))
+        return true;
+    return device_set_arena(child->device, planned.device < budget ? planned.device : budget, planned.pinned,
+                            error);
 }
 
 // -- what the driver counts, looked at after each step of the night; the most is kept

@@ -18,12 +18,9 @@ static int64_t slot_bytes(const PlanShape *shape, int64_t batch, int64_t group)
 static void add(MemoryPlan *plan, const char *name, const char *ledger, int64_t count, int64_t each,
                 const char *of, int64_t pieces)
 {
-    plan_add_account(plan, (PlanAccount){.name = name,
-                                         .ledger = ledger,
-                                         .count = count,
-                                         .each = each,
-                                         .of = of,
-                                         .pieces = pieces});
+    plan_add_account(
+        plan, (PlanAccount){
+                  .name = name, .ledger = ledger, .count = count, .each = each, .of = of, .pieces = pieces});
 }
 
 static void add_pinned(MemoryPlan *plan, const char *name, const char *ledger, int64_t count, int64_t each,
@@ -46,7 +43,8 @@ void plan_add_feeding(MemoryPlan *plan, const PlanShape *shape, int64_t slots, i
     add(plan, "input slots", "input.slots", slots, slot, of, slots);
     add(plan, "resident rows", "input.resident", 1, shape->resident_bytes, "rows", 1);
     add(plan, "resident order", "input.order", 1, shape->order_bytes, "order", 1);
-    add_pinned(plan, "ring (pinned)", "input.ring", ring, slot, of, ring);
+    // The parity ladder takes batches one by one: then the ring has more pieces, though fewer bytes.
+    add_pinned(plan, "ring (pinned)", "input.ring", ring, slot, of, ring > 0 ? slots + prefetch : 0);
     add_pinned(plan, "read-back (pinned)", "read-back", 1, shape->read_back_bytes, "launches", 1);
 }
 

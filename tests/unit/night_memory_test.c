@@ -110,10 +110,18 @@ static bool say_memory(void *handle, FedgateMemoryUse *ret_use)
     return true;
 }
 
+static int64_t left;   // of the card
+static void *take_what_is_left(void *handle, FedgateMemory memory, int64_t bytes)
+{
+    return bytes > left ? NULL : fedgate_backend.take(handle, memory, bytes);
+}
+
 static void open_device(bool card)
 {
     static FedgateBackend backend;
     backend = fedgate_backend;
+    backend.take = card ? take_what_is_left : backend.take;
+    left = INT64_MAX;
     backend.memory = card ? say_memory : NULL;
     use = (FedgateMemoryUse){.total = 24000, .used = 0, .used_before = 0, .own = -1};
     child.device = device_open_backend(&backend, 1, clock_real(), night.ledger, &error);
@@ -149,6 +157,24 @@ START_TEST(the_arena_holds_the_plan_and_a_little_room)
     ck_assert_int_eq(arena.bytes, arenas[_i].arena);
     ck_assert(device_arena(child.device, LEDGER_PINNED, &arena));
     ck_assert_int_eq(arena.bytes, 9216);
+}
+END_TEST
+
+START_TEST(a_card_that_others_filled_has_room_for_the_plan_or_is_refused)
+{
+    DeviceArenaUse arena;
+    open_device(true);
+    night.plan.memory.budget_bytes = 5000 * MIB;
+    ledger_set_budget(night.ledger, LEDGER_DEVICE, 1000 * MIB);
+    ledger_plan(night.ledger, LEDGER_DEVICE, "weights", 10 * MIB);
+    left = 10 * MIB - 1;
+    ASSERT_FAILS(
+        child_set_arena(&child, &error), &error, ERROR_MEMORY,
+        "could not take an arena of 10485760 bytes of device memory: 24000 of the card's 24000 are free");
+    left = 10 * MIB;
+    ASSERT_OK(child_set_arena(&child, &error), &error);
+    ck_assert(device_arena(child.device, LEDGER_DEVICE, &arena));
+    ck_assert_int_eq(arena.bytes, 10 * MIB);
 }
 END_TEST
 
@@ -243,6 +269,7 @@ static Suite *suite(void)
                         sizeof machines / sizeof machines[0]);
     tcase_add_loop_test(tests, the_arena_holds_the_plan_and_a_little_room, 0,
                         sizeof arenas / sizeof arenas[0]);
+    tcase_add_test(tests, a_card_that_others_filled_has_room_for_the_plan_or_is_refused);
     tcase_add_loop_test(tests, what_the_driver_counts_beside_context_and_arena_is_unexplained, 0,
                         sizeof drivers / sizeof drivers[0]);
     tcase_add_test(tests, on_the_host_the_process_is_reconciled_with_arenas_and_accounts);
