@@ -97,7 +97,7 @@ bool night_make_plan(const Config *config, const PlanShape *shape, const DeviceI
 static DeviceInfo assumed_device(const Config *config)
 {
     DeviceInfo assumed = {.context_bytes = 700 * 1000 * 1000,   // context and libraries of one card
-                          .workspace_bytes = 32 * 1024 * 1024,
+                          .workspace_bytes = 80 * 1024 * 1024 + 4096,
                           .asynchronous = true,
                           .masks = true,
                           .records = true,
