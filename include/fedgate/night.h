@@ -43,6 +43,14 @@ extern const size_t night_step_count;
 // Facts of the configured device, from a process of its own: the caller opens none. ERROR_UNAVAILABLE absent or
 // refused, ERROR_DEVICE unsupported here.
 WARN_UNUSED bool night_device(const Config *config, DeviceInfo *ret_info, Error *error);
+// The same, and what a night will ask of it: a short window of the profiler, and what the driver counts.
+typedef struct DeviceTrial {
+    DeviceInfo info;
+    char profiler[128];   // why a window is not to be trusted; "": it is, or this back end needs none
+    bool counts;   // the driver says what memory is used
+    FedgateMemoryUse memory;
+} DeviceTrial;
+WARN_UNUSED bool night_try_device(const Config *config, DeviceTrial *ret_trial, Error *error);
 
 // `fedgate plan`: shapes from the data set when one is configured, else from the memory.* and plan.* options.
 // ret_absent: why the device could not be asked; figures that follow from it are then declared or assumed. Of

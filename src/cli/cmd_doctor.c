@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fedgate/compute.h>
 #include <fedgate/gate.h>
+#include <fedgate/night.h>
 #include <fedgate/remote.h>
 #include <fedgate/telemetry.h>
 #include <stdlib.h>
@@ -16,17 +17,19 @@
 typedef enum Level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL, LEVEL_SKIP } Level;
 static const char *const level_words[] = {"OK", "WARN", "FAIL", "SKIP"};
 
-typedef struct Ward {          // what the checks share; later ones use what earlier ones found
+typedef struct Ward {   // what the checks share; later ones use what earlier ones found
     const Invocation *call;
     const char *home;
     Registry *registry;
     Config *config;
     Telemetry *telemetry;
+    bool asked;   // the device answered
+    DeviceTrial device;
 } Ward;
 
 typedef struct Diagnosis {
     Level level;
-    int exit_code;       // of LEVEL_FAIL
+    int exit_code;   // of LEVEL_FAIL
     Text what, advice;   // both one line
 } Diagnosis;
 
@@ -152,15 +155,59 @@ static void check_device(Ward *ward, Diagnosis *ret)
         return;
     }
     Error error = ERROR_INIT;
-    OWNED(Ledger, ledger_free) *ledger = ledger_new();
-    OWNED(Device, device_close) *device =
-        device_open(config_text(ward->config, "device.backend"),
-                    (int)config_integer(ward->config, "device.threads"), clock_real(), ledger, &error);
-    if (!device) {
+    ward->asked = night_try_device(ward->config, &ward->device, &error);
+    if (!ward->asked) {
         say_error(ret, &error);
+        text_clear(&ret->advice);
+        text_add(
+            &ret->advice,
+            "Absent: put fedgate_cuda.so beside the program or name its folder in FEDGATE_BACKENDS. Refused: "
+            "build it with this program. Unsupported: a card and its driver are needed; nvidia-smi says "
+            "more.");
         return;
     }
-    text_add_format(&ret->what, "%s, %d threads", device_info(device)->name, device_info(device)->threads);
+    const DeviceInfo *info = &ward->device.info;
+    text_add_format(&ret->what, "%s, %s %s, %s", info->name, info->asynchronous ? info->core : "",
+                    info->asynchronous ? "" : info->instruction_set, info->libraries);
+}
+
+// What a night on a GPU needs beside the card, one remedy each.
+static void check_gpu(Ward *ward, Diagnosis *ret)
+{
+    char module[FILE_PATH_SIZE];
+    const FedgateMemoryUse *use = &ward->device.memory;
+    if (!ward->config || (!ward->asked && !text_equal(config_text(ward->config, "device.backend"), "cpu"))) {
+        ret->level = LEVEL_SKIP;
+        return;
+    }
+    device_module(ward->asked && ward->device.info.asynchronous ? ward->device.info.backend : "cuda", module);
+    text_add(&ret->what, "module ");
+    text_add_escaped(&ret->what, module[0] ? module : "absent");
+    if (!ward->asked || !ward->device.info.asynchronous) {
+        text_add(&ret->what, ", not used: device.backend is cpu");
+        return;
+    }
+    text_add(&ret->what, "; profiler: ");
+    text_add_escaped(&ret->what, ward->device.profiler[0] ? ward->device.profiler : "records");
+    if (ward->device.counts && use->total >= 0 && use->used_before >= 0)
+        text_add_format(&ret->what, "; %.1f GB, of which others hold %.1f", (double)use->total / 1e9,
+                        (double)use->used_before / 1e9);
+    if (ward->device.profiler[0]) {
+        say(ret, LEVEL_FAIL,
+            "overlap cannot be judged: end the other profiler, or install CUPTI of this toolkit and name its "
+            "folder "
+            "in FEDGATE_CUDA_LIBRARIES.");
+        ret->exit_code = error_exit_code(ERROR_UNAVAILABLE);
+    } else if (!ward->device.counts || use->own < 0) {
+        say(ret, LEVEL_WARN,
+            "The driver does not count this process: without NVML (libnvidia-ml.so.1) bytes that others take "
+            "meanwhile "
+            "are held to be ours. Name its folder in FEDGATE_CUDA_LIBRARIES.");
+    } else if (use->used_before > 1000000000) {
+        say(ret, LEVEL_WARN,
+            "Another program holds memory of this card: end it before the night, or choose another card by "
+            "CUDA_VISIBLE_DEVICES.");
+    }
 }
 
 static void check_database(Ward *ward, Diagnosis *ret)
@@ -217,11 +264,15 @@ static void check_notify(Ward *ward, Diagnosis *ret)
         say(ret, LEVEL_WARN, "The receiver will not take outbox/*.refused.json: read and remove them.");
 }
 
-static const struct { const char *name; void (*look)(Ward *, Diagnosis *);
+static const struct {
+    const char *name;
+    void (*look)(Ward *, Diagnosis *);
 } checks[] = {
-    {"home", check_home},     {"config", check_config},     {"owner", check_owner},
-    {"disk", check_disk},     {"zone", check_zone},         {"data", check_data},
-    {"device", check_device}, {"database", check_database}, {"migrations", check_migrations},
+    {"home", check_home},         {"config", check_config},
+    {"owner", check_owner},       {"disk", check_disk},
+    {"zone", check_zone},         {"data", check_data},
+    {"device", check_device},     {"gpu", check_gpu},
+    {"database", check_database}, {"migrations", check_migrations},
     {"notify", check_notify},
 };
 

@@ -163,6 +163,7 @@ bool night_live_run(const Night *night,
 bool night_lock_names_run(Night *night, Error *error);   // after `run` changed: `watch` finds it there
 bool night_interrupted(void);   // SIGTERM or SIGINT came
 void night_watch_signals(void);
+Json *night_measured(const Night *night);   // measured.c
 Json *night_verdict(Night *night);   // verdict.c
 // notice.c: posts and metrics, never a failure; notices that wait, which the verdict then names.
 int night_tell(Night *night, const ShipResult *shipped);

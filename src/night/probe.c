@@ -12,12 +12,25 @@
 typedef struct Probe {   // in memory that both processes see
     char backend[32];
     int threads;
-    bool opened;
-    DeviceInfo info;
+    bool opened, whole;
+    DeviceTrial trial;
     Error error;
 } Probe;
 
 static const int64_t least_ns = 60 * (int64_t)1000000000;   // a cold driver of a large machine takes seconds
+
+static bool try_profiler(Device *device, DeviceTrial *trial, Error *error)
+{
+    FedgateTraceTrust trust = {0};
+    if (!device_trace_begin(device, error))
+        return false;
+    device_mark_step(device, 0);
+    bool good = device_trace_end(device, &trust, error);
+    memcpy(trial->profiler, trust.reason, sizeof trial->profiler);
+    return good;
+}
+
+_Static_assert(sizeof(((DeviceTrial *)0)->profiler) == sizeof(((FedgateTraceTrust *)0)->reason), "one text");
 
 static int ask(void *context, int report_fd)
 {
@@ -28,17 +41,18 @@ static int ask(void *context, int report_fd)
         return error_exit_code(ERROR_MEMORY);
     Device *device = device_open(probe->backend, probe->threads, clock_real(), ledger, &probe->error);
     if (device != NULL) {
-        probe->info = *device_info(device);
-        probe->opened = true;
+        probe->trial.info = *device_info(device);
+        probe->trial.counts = device_memory(device, &probe->trial.memory);
+        probe->opened = !probe->whole || try_profiler(device, &probe->trial, &probe->error);
     }
     return 0;   // what is open ends with the process: closing could hang
 }
 
 // A module that is refused is a device that is not there; only what the configuration says is its error.
-static bool answer(const Probe *probe, const ProcessResult *result, DeviceInfo *ret_info, Error *error)
+static bool answer(const Probe *probe, const ProcessResult *result, DeviceTrial *ret_trial, Error *error)
 {
     if (probe->opened) {
-        *ret_info = probe->info;
+        *ret_trial = probe->trial;
         return true;
     }
     if (probe->error.kind != ERROR_NONE) {
@@ -56,7 +70,7 @@ static bool answer(const Probe *probe, const ProcessResult *result, DeviceInfo *
                 probe->backend, result->signal, result->exit_code);
 }
 
-bool night_device(const Config *config, DeviceInfo *ret_info, Error *error)
+static bool ask_in_child(const Config *config, bool whole, DeviceTrial *ret_trial, Error *error)
 {
     Probe *probe =
         mmap(NULL, sizeof *probe, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);   // zeroed
@@ -64,6 +78,7 @@ bool night_device(const Config *config, DeviceInfo *ret_info, Error *error)
         return FAIL(error, ERROR_MEMORY, 0, "could not take memory to ask for the device: %s",
                     strerror(errno));
     int64_t limit_ns = (int64_t)(config_real(config, "device.timeout") * 1e9);
+    probe->whole = whole;
     probe->threads = (int)config_integer(config, "device.threads");
     ProcessResult result = {0};
     bool good = text_copy(probe->backend, sizeof probe->backend, config_text(config, "device.backend")) ||
@@ -72,8 +87,22 @@ bool night_device(const Config *config, DeviceInfo *ret_info, Error *error)
     Process *process = good ? process_fork(ask, probe, error) : NULL;
     good = process != NULL &&
            process_wait(process, limit_ns > least_ns ? limit_ns : least_ns, &result, error) &&
-           answer(probe, &result, ret_info, error);
+           answer(probe, &result, ret_trial, error);
     process_free(process);
     (void)munmap(probe, sizeof *probe);
     return good;
+}
+
+bool night_device(const Config *config, DeviceInfo *ret_info, Error *error)
+{
+    DeviceTrial trial;
+    if (!ask_in_child(config, false, &trial, error))
+        return false;
+    *ret_info = trial.info;
+    return true;
+}
+
+bool night_try_device(const Config *config, DeviceTrial *ret_trial, Error *error)
+{
+    return ask_in_child(config, true, ret_trial, error);
 }

@@ -71,15 +71,29 @@ static void put_end(const Night *night, Json *record)
     json_put_text(record, "ended", ended);
 }
 
+// A card's libraries are "CUDA 13.0, driver 580.159, cuBLASLt 13.1.0": toolkit, driver, the rest.
+static bool name_versions(const char *libraries, char ret_toolkit[static 128], char ret_driver[static 128])
+{
+    size_t first = strcspn(libraries, ",");
+    const char *second = libraries + first + strspn(libraries + first, ", ");
+    return first > 0 && text_print(ret_toolkit, 128, "%.*s", (int)first, libraries) &&
+           text_print(ret_driver, 128, "%.*s", (int)strcspn(second, ","), *second ? second : libraries);
+}
+
 static void put_machine(const Night *night, Json *record)
 {
+    static const char none[] = "none (cpu back end)";
+    const char *libraries = night->machine.libraries;
     json_put_text(record, "hardware", night->machine.host_cpu);
     json_put_integer(record, "cores", night->machine.cores);
     json_put_text(record, "device", night->machine.device);
     json_put_text(record, "backend", night->machine.backend);
-    json_put_text(record, "driver", "none (cpu back end)");
-    json_put_text(record, "libraries", night->machine.libraries);
-    json_put_text(record, "toolkit", "none (cpu back end)");
+    char toolkit[128], driver[128];
+    if (night_on_cpu(night) || !name_versions(libraries, toolkit, driver))
+        memcpy(toolkit, none, sizeof none), memcpy(driver, none, sizeof none);
+    json_put_text(record, "driver", driver);
+    json_put_text(record, "libraries", libraries);
+    json_put_text(record, "toolkit", toolkit);
     json_put_text(record, "program", "fedgate " FEDGATE_VERSION);
 }
 
@@ -122,9 +136,13 @@ static void put_figures(const Night *night, Json *record)
     double samples = json_number_or(json_get(result, "samples"), 0);
     int64_t steps = json_integer_or(json_get(result, "steps"), 0),
             resumed = json_integer_or(json_get(result, "resumed_from"), 0);
-    json_put_text(record, "throughput_method",
-                  "samples of all optimizer steps / wall time of training, host monotonic clock, device "
-                  "synchronised at each step");
+    json_put_text(
+        record, "throughput_method",
+        night->device.asynchronous
+            ? "samples of all optimizer steps / wall time of training, host monotonic clock, device "
+              "synchronised at the end"
+            : "samples of all optimizer steps / wall time of training, host monotonic clock, device "
+              "synchronised at each step");
     json_put_number(record, "throughput", ratio(samples, train_seconds));
     json_put_integer(record, "steps", steps);
     json_put_number(record, "step_seconds", ratio(train_seconds, (double)(steps - resumed)));

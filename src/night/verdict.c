@@ -107,6 +107,7 @@ Json *night_verdict(Night *night)
     const Json *checks = json_get(night->judgement, "checks");
     json_put(verdict, "checks", checks == NULL ? json_make_array() : json_copy_deep(checks));
     json_put(verdict, "rubric", rubric_of(night));
+    json_put(verdict, "measured", night_measured(night));
     json_put(verdict, "policy_digest", json_copy_deep(json_get(night->judgement, "policy_digest")));
     json_put(verdict, "evidence_digest", json_copy_deep(json_get(night->judgement, "evidence_digest")));
     json_put(verdict, "next", next_step(night));

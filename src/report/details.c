@@ -114,8 +114,23 @@ static void add_rubric(const Json *rubric, Text *out)
         add_item(json_at(items, i), out);
 }
 
+static void add_measured(const Json *verdict, Text *out)
+{
+    SCOPED_TEXT measured, hidden;
+    text_init(&measured, 4096);
+    text_init(&hidden, 4096);
+    render_measured(verdict, &measured);
+    render_hidden(verdict, &hidden);
+    if (hidden.length == 0)
+        return;
+    text_add_char(out, '\n');
+    render_wrapped(out, "Measured on", 13, text_string(&measured), 3);
+    render_wrapped(out, "overlap", 13, text_string(&hidden), 3);
+}
+
 void report_verdict_details(const Json *verdict, Text *out)
 {
+    add_measured(verdict, out);
     const Json *checks = json_get(verdict, "checks");
     for (size_t i = 0; i < json_count(checks); i++)
         add_rungs(json_at(checks, i), out);

@@ -166,6 +166,9 @@ int report_status(const Json *verdict, const HoldState *hold, const char *moved,
             text_add(&line, "; ");
         }
         report_verdict_sentence(verdict, &line);
+        const char *device = json_text_or(json_find(verdict, "measured.device"), NULL);
+        if (device)
+            text_add_format(&line, "; measured on %s", device);
     }
     text_add_format(out, "FEDGATE %s - ", status_words[status]);
     render_cut(out, text_string(&line), 600);

@@ -42,6 +42,10 @@ const char *render_last_good(const Json *verdict);   // NULL when it is the live
 void render_decided(const Json *verdict, Text *out);
 const char *render_duty_note(const Json *verdict);   // NULL when there is nothing to say
 void render_notices(const Json *verdict, Text *out);   // likewise nothing
+// "NVIDIA H200, CUPTI activity: 12 windows, 1200 of 26000 steps (4.6 %)": nothing when nothing was measured.
+void render_measured(const Json *verdict, Text *out);
+// "95 % of copy time hidden, kernels run 97 % of the time (the ceiling)": nothing without steps.
+void render_hidden(const Json *verdict, Text *out);
 void render_next(const Json *verdict, const char **ret_who, const char **ret_command);
 void render_rungs_title(const Json *check, Text *out);
 const char *render_bound(const Json *rung);   // "<=", ">=" or nothing

@@ -5,6 +5,7 @@
 // folding passing checks.
 #include "report_internal.h"
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 enum { LABEL = 12 };
@@ -111,6 +112,38 @@ static void add_decided(const Json *verdict, Text *out)
     render_wrapped(out, "Because:", LABEL, member_text(verdict, "reason", "-"), 3);
 }
 
+void render_measured(const Json *verdict, Text *out)
+{
+    const Json *measured = json_get(verdict, "measured");
+    const char *device = member_text(measured, "device", NULL),
+               *source = member_text(measured, "source", NULL);
+    if (device)
+        text_add_format(out, "%s%s%s", device, source ? ", " : "", source ? source : "");
+    double seen = json_number_or(json_get(measured, "seen_ratio"), NAN);
+    int64_t windows = json_integer_or(json_get(measured, "windows"), 0);
+    if (device && source && isfinite(seen))
+        text_add_format(out, ": %lld window%s, %lld of %lld steps (%.3g %%)%s", (long long)windows,
+                        windows == 1 ? "" : "s",
+                        (long long)json_integer_or(json_get(measured, "steps_seen"), 0),
+                        (long long)json_integer_or(json_get(measured, "steps_done"), 0), seen * 100,
+                        json_bool_or(json_get(measured, "resident"), false) ? ", data resident" : "");
+}
+
+void render_hidden(const Json *verdict, Text *out)
+{
+    const Json *measured = json_get(verdict, "measured");
+    double hidden = json_number_or(json_get(measured, "hidden_ratio"), NAN),
+           kernels = json_number_or(json_get(measured, "kernel_ratio"), NAN);
+    if (!isfinite(kernels))
+        return;
+    if (isfinite(hidden))
+        text_add_format(out, "%.2f %% of copy time is hidden; ", hidden * 100);
+    else
+        text_add(out, "nothing was copied; ");
+    text_add_format(out, "kernels run %.2f %% of the time%s", kernels * 100,
+                    isfinite(hidden) ? ", the ceiling of what can hide" : "");
+}
+
 static void add_identity(const Json *verdict, Text *out)
 {
     render_wrapped(out, "Candidate:", LABEL, member_text(verdict, "version", "none"), 1);
@@ -118,10 +151,14 @@ static void add_identity(const Json *verdict, Text *out)
     render_stamp(member_text(verdict, "ended", ""), ended);
     render_stamp(member_text(verdict, "deadline", ""), deadline);
     SCOPED_TEXT line;
-    text_init(&line, 256);
+    text_init(&line, 1024);
     text_add_format(&line, "%s, deadline %s", ended, deadline);
     render_wrapped(out, "Ended:", LABEL, text_string(&line), 1);
     render_wrapped(out, "Run:", LABEL, member_text(verdict, "run", "none"), 1);
+    text_clear(&line);
+    render_measured(verdict, &line);
+    if (line.length)
+        render_wrapped(out, "Measured:", LABEL, text_string(&line), 2);
 }
 
 const char *render_duty_note(const Json *verdict)

@@ -100,7 +100,16 @@ static const struct {
 
 static void add_facts(const Json *verdict, Text *out)
 {
+    SCOPED_TEXT measured, hidden;
+    text_init(&measured, out->maximum);
+    text_init(&hidden, out->maximum);
+    render_measured(verdict, &measured);
+    render_hidden(verdict, &hidden);
     text_add(out, "<h2>Run</h2>\n<dl>\n");
+    if (measured.length)
+        add_fact(out, "Measured on", text_string(&measured));
+    if (hidden.length)
+        add_fact(out, "Overlap", text_string(&hidden));
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         char stamp[STAMP_SIZE];
         const char *words = text_of(verdict, facts[i].key);

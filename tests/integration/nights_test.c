@@ -557,6 +557,84 @@ START_TEST(test_a_killed_training_resumes_from_its_checkpoint)
 }
 END_TEST
 
+// -- the device hangs, or is none
+
+// A device call that never comes back: the child is named dead with its step, nothing moves, nothing stays
+// locked, and the slot goes on from the checkpoint. On the real clock: the call is given up after
+// device.timeout and a margin, which no honest call of this small model takes on a slow machine either.
+START_TEST(test_a_device_that_hangs_ends_69_and_the_slot_goes_on)
+{
+    static const struct {
+        const char *faults, *words;
+    } hangs[] = {{"device.hang_step=60", "ended when asked to"},
+                 {"device.hang_step=60,device.hang_deaf=1", "Killed"}};
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, hangs[_i].faults, "run", "--slot", "a", "--set", "device.timeout=4s", "--set",
+            "train.checkpoint_every=20");
+    expect(&run, 69, "failed", "");
+    const char *said = text_string(&run.errors), *word = strstr(said, "training process (pid ");
+    ck_assert_msg(word != NULL && strstr(word, "in step 'train', training step 6") != NULL &&
+                      strstr(word, hangs[_i].words) != NULL,
+                  "%s", tail(&run.errors));
+    ck_assert(support_process_ends(strtol(word + strlen("training process (pid "), NULL, 10)));
+    support_run_done(&run);
+    expect_live("baseline");
+    FEDGATE(&run, MODEL, "run", "--slot", "a", "--set", "train.checkpoint_every=20");
+    expect(&run, 0, "promoted", "");
+    support_run_done(&run);
+    Json *evidence = read_run("evidence.json");
+    ck_assert_int_ge(json_integer_or(json_get(evidence, "resumed_from_step"), 0), 20);
+    json_free(evidence);
+    end();
+}
+END_TEST
+
+// One broken module of tests/backends in the place of the cuda back end.
+static void use_module(const char *how)
+{
+    SCOPED_TEXT module;
+    text_init(&module, 10 * 1000 * 1000);
+    char from[1024], to[1024];
+    ck_assert(text_print(from, sizeof from, "%s/tests/backends/%s/fedgate_fake.so", FEDGATE_BINARY_DIR, how));
+    ck_assert(text_print(to, sizeof to, "%s/fedgate_cuda.so", folder));
+    Error error = ERROR_INIT;
+    ck_assert_msg(file_read(from, &module, &error), "%s", error.message);
+    ck_assert_msg(file_write_atomic(to, text_string(&module), module.length, 0644, &error), "%s",
+                  error.message);
+    ck_assert_int_eq(setenv("FEDGATE_BACKENDS", folder, 1), 0);
+}
+
+START_TEST(test_a_device_that_is_not_there_ends_69_before_any_work)
+{
+    static const struct {
+        const char *how, *words;
+    } modules[] = {{"abi", "is refused: contract 1"},
+                   {"unsupported", "is unsupported here: no device of this kind"},
+                   {"crash", "could not be asked: its process ended with signal 6"}};
+    begin_learnable();
+    use_module(modules[_i].how);
+    SupportRun run;
+    FEDGATE(&run, MODEL, "run", "--set", "device.backend=cuda");
+    expect(&run, 69, "failed", "");
+    ck_assert_msg(strstr(text_string(&run.errors), modules[_i].words) != NULL, "%s", tail(&run.errors));
+    support_run_done(&run);
+    FEDGATE(&run, "", "doctor", "--set", "device.backend=cuda");
+    ck_assert_int_eq(run.exit_code, 69);
+    ck_assert_msg(strstr(text_string(&run.output), modules[_i].words) != NULL, "%s",
+                  text_string(&run.output));
+    support_run_done(&run);
+    // A plan needs no device: what follows from it is declared or assumed, and said to be.
+    SUPPORT_RUN(&run, "plan", "--config", source("fixtures/configs/learnable_night.yaml"), "--set",
+                "device.backend=cuda", "--set", "device.peak_flops=1e12");
+    ck_assert_msg(run.exit_code == 0 && strstr(text_string(&run.errors), "the device was not asked") != NULL,
+                  "%d: %s", run.exit_code, text_string(&run.errors));
+    support_run_done(&run);
+    ck_assert_int_eq(unsetenv("FEDGATE_BACKENDS"), 0);
+    end();
+}
+END_TEST
+
 START_TEST(test_no_promote_passes_and_leaves_the_slot_open)
 {
     begin_learnable();
@@ -676,6 +754,11 @@ static Suite *suite(void)
     tcase_add_test(nights, test_judging_stored_evidence_again_gives_the_same_bytes);
     tcase_add_test(nights, test_a_night_on_the_real_clock_ends_in_a_complete_verdict_that_closes);
     suite_add_tcase(suite, nights);
+    TCase *device = tcase_create("device");
+    tcase_set_timeout(device, 300);
+    tcase_add_loop_test(device, test_a_device_that_hangs_ends_69_and_the_slot_goes_on, 0, 2);
+    tcase_add_loop_test(device, test_a_device_that_is_not_there_ends_69_before_any_work, 0, 3);
+    suite_add_tcase(suite, device);
     return suite;
 }
 
