@@ -83,7 +83,7 @@ typedef struct TrainerSpec {
     const char *checkpoints;   // folder; created; the newest good checkpoint in it is resumed
     int64_t microbatch;   // from the plan
     int64_t validation_rows;   // kept on the device at once, from the plan; 0: all
-    bool unsampled;   // no window of the timeline is traced, to measure what windows cost; no evidence for a night
+    bool unsampled;   // no window of the timeline is traced: to measure what windows cost
     TrainWatch watch;
     LadderWatch ladder_watch;   // may be NULL, as watch
     void *watch_context;
@@ -99,8 +99,9 @@ void trainer_shape(const Config *config, const Maps *maps,
 // Steps given to the device at once, so batches copied as one (FeedSpec.group): option train.launch_steps, or
 // as many as 4 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records);
-// The same for an epoch of so many rows: as many groups as it needs at the most steps a launch may have, all of
-// them as long as can be. What is left over at its end, given step by step, is then fewer batches than groups.
+// The same for an epoch of so many rows: as many groups as it needs at the most steps a launch may have, all
+// of them as long as can be. What is left over at its end, given step by step, is then fewer batches than
+// groups.
 int trainer_group(const Config *config, const TrainShape *shape, bool records, int64_t train_rows);
 
 // Device bytes that do not follow from the shape: sums of a network, operands of the parity ladder, state of

@@ -28,7 +28,7 @@ int64_t loop_stall_ns(int64_t step);   // planted
 bool loop_keep_books(Trainer *trainer, int64_t step, Error *error);
 void loop_note(Loop *loop, const StepTimes *times, int64_t samples);   // into meter and block
 bool loop_ended(const Loop *loop);
-// Between steps: witnesses, and where an epoch or the run ends validation; the loss scale, checkpoint, report.
+// Between steps: witnesses; where an epoch or the run ends, validation; loss scale, checkpoint, report.
 bool loop_after(Loop *loop, Error *error);
 bool loop_look_at_scale(Trainer *trainer, Error *error);
 Block loop_end_block(Loop *loop);   // and begins the next
@@ -38,6 +38,7 @@ void loop_tell(Loop *loop, const Block *block, double loss_sum, bool epoch_ended
 bool launches_run(Loop *loop, Error *error);   // to the end; launches_end is the caller's
 struct Launcher *launcher_open(Loop *loop, Error *error);
 void launches_end(Loop *loop);   // closes launcher and feed, or leaves them to a device that hangs
-void launcher_ask_loss(struct Launcher *launcher, const Block *block);   // told when the device has passed here
+// Told when the device has passed here.
+void launcher_ask_loss(struct Launcher *launcher, const Block *block);
 
 #endif

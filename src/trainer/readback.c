@@ -4,6 +4,7 @@
 
 #include <fedgate/fault.h>
 
+enum { BLOCK_STEPS = 16 };
 static const char account[] = "read-back";
 
 int64_t trainer_read_back_bytes(void)
@@ -42,10 +43,11 @@ static Launch *launch_next_of(Launcher *launcher)
     return launch_at(launcher, launcher->given);
 }
 
-// Before the ring of times comes round, with room for the launches in flight; at once where times are used.
+// Long before the ring of times comes round, for a lost scale must end the run soon; at once where times are
+// used.
 static bool block_due(const Launcher *launcher)
 {
-    return launcher->attempted - launcher->fetched >= STEP_ENDED / 4 || launcher->warm <= LAUNCHES_WARM ||
+    return launcher->attempted - launcher->fetched >= BLOCK_STEPS || launcher->warm <= LAUNCHES_WARM ||
            launcher->trainer->meter.windows.open;
 }
 

@@ -197,7 +197,7 @@ typedef struct Meter {
     int64_t *live_index, *live_bytes;
     size_t live_count;
     int64_t host_begin_ns, host_end_ns, device_begin_ns, device_end_ns;
-    int64_t clock_host_ns[2], clock_device_ns[2];   // of launches: first and last moment both clocks are known
+    int64_t clock_host_ns[2], clock_device_ns[2];   // of launches: first, last moment both clocks are known
     Windows windows;
     DeviceSteps device_steps;
     int64_t compute_busy_ns, compute_items, waited_ns;
@@ -221,7 +221,7 @@ void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_s
 bool windows_due(const Meter *meter, int64_t step, int64_t boundary);
 bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error);
 bool windows_over(const Meter *meter, int64_t step);
-bool windows_end(Meter *meter, Device *device, int64_t step, Error *error);   // after the device has passed it
+bool windows_end(Meter *meter, Device *device, int64_t step, Error *error);   // the device has passed it
 // These batches were given in so much host time.
 void windows_note(Meter *meter, const Network *network, const FeedBatch *batches, int64_t count,
                   int64_t given_ns);

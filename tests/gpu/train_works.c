@@ -7,6 +7,7 @@
 
 #include <fedgate/file.h>
 #include <fedgate/random.h>
+#include <fedgate/text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +34,18 @@ typedef struct Place {
 static void make_rows(Place *place, const Work *work)
 {
     Error error = ERROR_INIT;
-    char path[128], *at = place->names;
+    char path[128];
+    SCOPED_TEXT names;
     *place = (Place){.folder = "/tmp/fedgate-works-XXXXXX", .of = work};
     gpu_need(mkdtemp(place->folder) != NULL, &error);
     snprintf(path, sizeof path, "%s/rows.csv", place->folder);
     FILE *stream = fopen(path, "w");
     if (!stream)
         fputs("no file for rows\n", stderr), exit(1);
+    text_init(&names, sizeof place->names - 1);
     for (int i = 0; i < work->columns; i++)
-        at += sprintf(at, "%sc%d", i > 0 ? "," : "", i);
+        text_add_format(&names, "%sc%d", i > 0 ? "," : "", i);
+    gpu_need(text_copy(place->names, sizeof place->names, text_string(&names)), &error);
     fprintf(stream, "%s,y\n", place->names);
     for (int row = 0; row < work->rows; row++) {
         double first[2] = {0, 0};

@@ -1,8 +1,8 @@
 // async_backend.h - a device that works beside the host, for tests without a GPU: the operations of another
 // back end, run in order by a thread, with copies on a second one.
 //
-// It is strict where a GPU is silent: nothing but operations and marks may be given while it records, an event
-// that is waited for was recorded, a mask says what the rows say. A breach ends the program.
+// It is strict where a GPU is silent: nothing but operations and marks may be given while it records, an
+// event that is waited for was recorded, a mask says what the rows say. A breach ends the program.
 #ifndef FEDGATE_TESTS_ASYNC_BACKEND_H
 #define FEDGATE_TESTS_ASYNC_BACKEND_H
 

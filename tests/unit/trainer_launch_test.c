@@ -347,6 +347,26 @@ START_TEST(steps_between_windows_show_their_stalls)
 }
 END_TEST
 
+// Seen when what was fetched behind a launch has arrived: some steps late, never by the host's luck.
+START_TEST(a_lost_scale_ends_the_run_some_steps_later)
+{
+    const char *const sets[] = {"train.batch=1", "train.launch_steps=4", "train.precision=fp16",
+                                "train.scale_initial=65536", "train.scale_floor=65536", "train.scale_stop=4",
+                                "train.max_steps=300", "telemetry.window=7", "determinism.steps=4", NULL};
+    Run alone = run_on(NULL, "regression", 0, sets, 0), launched = run_on(&plain, "regression", 0, sets, 0),
+        again = run_on(&plain, "regression", 0, sets, 0);
+    ck_assert(alone.result.scale_lost && launched.result.scale_lost);
+    ck_assert_int_lt(launched.result.steps, launched.result.planned_steps);
+    ck_assert_int_le(launched.result.steps, alone.result.steps + 16 + 3 * 4);
+    ck_assert_int_eq(launched.result.steps, again.result.steps);
+    ck_assert(digest_equal(&launched.digest, &again.digest));
+    ck_assert_int_eq(number(&launched, "parity.scale.attempted"), launched.result.steps);
+    run_close(&alone);
+    run_close(&launched);
+    run_close(&again);
+}
+END_TEST
+
 // -- a device that does not go on
 
 static const struct {
@@ -447,6 +467,7 @@ static Suite *suite(void)
     tcase_add_test(t, reports_come_late_but_whole);
     tcase_add_test(t, every_step_of_a_run_has_its_time_and_windows_bear_out_the_claims);
     tcase_add_test(t, a_trace_says_what_spoils_it);
+    tcase_add_test(t, a_lost_scale_ends_the_run_some_steps_later);
     tcase_add_loop_test(t, windows_follow_from_the_planned_steps, 0, sizeof plans / sizeof plans[0]);
     tcase_add_test(t, steps_between_windows_show_their_stalls);
     suite_add_tcase(s, t);

@@ -59,8 +59,8 @@ static void world_write(const char *path, const char *task)
 
 // sets: "name=value" texts after the defaults below, NULL at the end.
 // backend: NULL: the cpu's.
-static inline void world_open_on(World *world, const FedgateBackend *backend, const char *task, bool simulated,
-                                 int threads, const char *const *sets)
+static inline void world_open_on(World *world, const FedgateBackend *backend, const char *task,
+                                 bool simulated, int threads, const char *const *sets)
 {
     Error error = ERROR_INIT;
     char data[160], directory[160], asked[64];
