@@ -112,15 +112,15 @@ typedef struct FeedSpec {
     int64_t stall_ns;   // a batch that takes longer is an error naming stage, file and line; 0: 60 s
 } FeedSpec;
 enum { FEED_GROUP = 64 };
-// What the feed takes, in bytes. With up(n) = n rounded up to 64: a batch is up(4 rows x numeric) + up(4 rows x
-// categorical) + up(4 rows), a group is spec.group of them and up(8 x spec.group) for the digests.
+// What the feed takes, in bytes. With up(n) = n rounded up to 64: a batch is up(4 rows x numeric) +
+// up(4 rows x categorical) + up(4 rows), a group is spec.group of them and up(8 x spec.group) for the digests.
 typedef struct FeedMemory {
     int64_t slots;   // device, account "input.slots": spec.slots groups
     int64_t rows, order;   // device, accounts "input.resident" and "input.order": 0 unless resident
     int64_t ring;   // pinned, account "input.ring": spec.slots + prefetch / group groups; 0 when resident
 } FeedMemory;
-// numeric, categorical: of the maps; rows: of the split. Needs of the spec only batch, group, slots, prefetch,
-// epochs and resident.
+// numeric, categorical: of the maps; rows: of the split. Needs of the spec only batch, group, slots,
+// prefetch, epochs and resident.
 FeedMemory feed_memory(const FeedSpec *spec, size_t numeric, size_t categorical, size_t rows);
 // A batch carries the digest of its row ids (sum of hash_mix) with it through the copy: a pinned slot that is
 // filled again before its copy has ended leaves the digest of other rows, or none, on the device. The digests
@@ -152,8 +152,8 @@ void feed_release(Feed *feed, const FeedBatch *batch);   // compute of this batc
 // each full group of a slot. feed_next_group: the copy is queued. On an asynchronous device compute given
 // from now on waits there for the copy and ret_exposed_ns is 0; elsewhere the host waits. feed_group_given:
 // all compute of the group has been given to the device; the slot is copied into again when the device has
-// passed this point, without the host. Pinned memory is refilled only when its copy has ended. Groups begin at
-// multiples of spec.group in the epoch; one that a resumed feed begins inside of is smaller.
+// passed this point, without the host. Pinned memory is refilled only when its copy has ended. Groups begin
+// at multiples of spec.group in the epoch; one that a resumed feed begins inside of is smaller.
 typedef struct FeedGroup {
     int64_t count;
     int slot;
