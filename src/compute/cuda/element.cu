@@ -54,8 +54,9 @@ void cuda_dropout(void *handle, const FedgateDropout *op)
 // -- the step
 
 enum {
-    EACH_THREAD = 4,   // elements a thread has at a time, a block's width apart
-    STRIP = CUDA_BLOCK * EACH_THREAD
+    SQUARES_THREAD = 8,   // elements a thread has at a time, a block's width apart
+    SQUARES_STRIP = CUDA_BLOCK * SQUARES_THREAD,
+    ADAM_STRIP = CUDA_BLOCK * 4
 };
 
 static __device__ int64_t device_clock()
@@ -86,15 +87,16 @@ __global__ void squares(const float *x, int64_t count, double *to, double *parti
                         FedgateSettle op, int64_t hang_from)
 {
     double sum = 0;
-    for (int64_t begin = (int64_t)blockIdx.x * STRIP; begin < count; begin += (int64_t)gridDim.x * STRIP) {
-        float value[EACH_THREAD];
+    for (int64_t begin = (int64_t)blockIdx.x * SQUARES_STRIP; begin < count;
+         begin += (int64_t)gridDim.x * SQUARES_STRIP) {
+        float value[SQUARES_THREAD];
 #pragma unroll
-        for (int k = 0; k < EACH_THREAD; k++) {
+        for (int k = 0; k < SQUARES_THREAD; k++) {
             const int64_t i = begin + k * CUDA_BLOCK + threadIdx.x;
             value[k] = i < count ? x[i] : 0;
         }
 #pragma unroll
-        for (int k = 0; k < EACH_THREAD; k++)
+        for (int k = 0; k < SQUARES_THREAD; k++)
             sum += (double)value[k] * (double)value[k];
     }
     if (!grid_sum(sum, partial, counter, &sum))
@@ -107,7 +109,7 @@ __global__ void squares(const float *x, int64_t count, double *to, double *parti
 static void launch_squares(CudaDevice *device, const float *x, int64_t count, double *to,
                            const FedgateSettle &op, int64_t hang_from)
 {
-    squares<<<reduction_grid(count, STRIP), CUDA_BLOCK, 0, device->compute>>>(
+    squares<<<reduction_grid(count, SQUARES_STRIP), CUDA_BLOCK, 0, device->compute>>>(
         x, count, to, (double *)device->scratch, device->counters, op, hang_from);
 }
 
@@ -225,7 +227,8 @@ template <typename T> __global__ void __launch_bounds__(CUDA_BLOCK) adam(Fedgate
         return;
     const AdamStep step = adam_step(op);
     Fours f = {lines + threadIdx.x / CUDA_WARP * CUDA_WARP * 4, 0, op.count, (int)threadIdx.x % CUDA_WARP};
-    for (int64_t begin = (int64_t)blockIdx.x * STRIP; begin < op.count; begin += (int64_t)gridDim.x * STRIP) {
+    for (int64_t begin = (int64_t)blockIdx.x * ADAM_STRIP; begin < op.count;
+         begin += (int64_t)gridDim.x * ADAM_STRIP) {
         f.base = begin + threadIdx.x / CUDA_WARP * CUDA_WARP * 4;
         const int64_t i = f.base + 4 * f.lane;
         const float4 g = load_fours(f, op.gradient);

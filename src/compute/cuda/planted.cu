@@ -37,8 +37,11 @@ __global__ void coarse_product(Product p)
     }
 }
 
+// Also called while the device opens, when it does not know its multiprocessors yet.
 bool planted_coarse(CudaDevice *device, const Product *product)
 {
-    coarse_product<<<cuda_grid(device, product->m * product->n), CUDA_BLOCK, 0, device->compute>>>(*product);
+    const unsigned blocks = reduction_grid(product->m * product->n, CUDA_BLOCK);
+    coarse_product<<<blocks, CUDA_BLOCK, 0, device->compute>>>(*product);
+    cuda_launched(device, "planted product");
     return true;
 }
