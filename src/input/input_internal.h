@@ -278,7 +278,8 @@ struct Maps {
 };
 // -- maps_json.c: a category as JSON, whatever its bytes
 Json *category_to_json(const char *text, size_t length);
-WARN_UNUSED bool category_from_json(const Json *value, Dictionary *codes, Error *error);   // ERROR_DATA when twice
+WARN_UNUSED bool category_from_json(const Json *value, Dictionary *codes,
+                                    Error *error);   // ERROR_DATA when it is there twice
 double numeric_apply(const NumericMap *map, TransformKind transform, double value);   // value is finite
 
 // -- decode.c: maps bound to the columns of a dataset
@@ -286,7 +287,7 @@ typedef struct RowDecoder {
     const Dataset *dataset;
     const Maps *maps;
     size_t *numeric_field, *category_field;
-    int32_t **recode;   // packed: [file x categorical] code of the file -> code of the maps; files may share one
+    int32_t **recode;   // packed: [file x categorical] code of the file -> of the maps; files may share one
 } RowDecoder;
 WARN_UNUSED bool decoder_init(RowDecoder *decoder, const Dataset *dataset, const Maps *maps, Error *error);
 void decoder_done(RowDecoder *decoder);

@@ -210,6 +210,92 @@ START_TEST(what_is_needed_must_fit)
 }
 END_TEST
 
+// A way to the bytes that counts how many were asked for, and can fail.
+typedef struct Counted {
+    const Text *file;
+    size_t *asked;
+    bool fails;
+} Counted;
+
+static bool read_counted(const void *context, void *to, size_t bytes, uint64_t offset, Error *error)
+{
+    const Counted *counted = context;
+    *counted->asked += bytes;
+    if (counted->fails || offset + bytes > counted->file->length)
+        return FAIL(error, ERROR_IO, 0, "no byte %llu", (unsigned long long)offset);
+    memcpy(to, counted->file->data + offset, bytes);
+    return true;
+}
+
+START_TEST(a_header_alone_says_where_everything_is)
+{
+    Error error = ERROR_INIT;
+    FILE *stream = fopen(path, "w+b");
+    const char *metadata[] = {"note", "x", NULL};
+    ck_assert_msg(tensors_write_fd(fileno(stream), pair, 2, metadata, &error), "%s", error.message);
+    fclose(stream);
+    SCOPED_TEXT file;
+    text_init(&file, 1 << 20);
+    ck_assert(file_read(path, &file, &error));
+    size_t asked = 0;
+    Counted counted = {&file, &asked, false};
+    TensorFile *index = tensors_index(read_counted, &counted, file.length, &error);
+    ck_assert_msg(index != NULL, "%s", error.message);
+    ck_assert_uint_eq(asked, file.length - sizeof weights - sizeof steps);
+    const Tensor *found = tensors_find(index, "weights");
+    ck_assert_ptr_null(found->data);
+    ck_assert_mem_eq(file.data + found->offset, weights, sizeof weights);
+    ck_assert_uint_eq(tensors_find(index, "step")->offset, file.length - sizeof steps);
+    ck_assert_str_eq(tensors_metadata(index, "note"), "x");
+    tensors_free(index);
+    ck_assert_ptr_null(tensors_index(read_counted, &counted, file.length - 1, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "before the last tensor"));
+    counted.fails = true;
+    error_clear(&error);
+    ck_assert_ptr_null(tensors_index(read_counted, &counted, file.length, &error));
+    ck_assert_int_eq(error.kind, ERROR_IO);
+}
+END_TEST
+
+// The library everybody reads these files with refuses a longer header, so none is written.
+START_TEST(a_header_over_100_mb_is_not_written)
+{
+    Error error = ERROR_INIT;
+    size_t length = 100 * 1000 * 1000;
+    char *huge = malloc(length + 1);
+    memset(huge, 'x', length);
+    huge[length] = '\0';
+    const char *metadata[] = {"note", huge, NULL};
+    FILE *stream = fopen(path, "w+b");
+    ck_assert(!tensors_write_fd(fileno(stream), pair, 2, metadata, &error));
+    ck_assert_int_eq(error.kind, ERROR_DATA);
+    ck_assert_msg(strstr(error.message, "limit of 100000000 bytes"), "%s", error.message);
+    ck_assert_int_eq(fseek(stream, 0, SEEK_END), 0);
+    ck_assert_int_eq(ftell(stream), 0);
+    fclose(stream);
+    free(huge);
+}
+END_TEST
+
+START_TEST(very_many_tensors_are_refused)
+{
+    Error error = ERROR_INIT;
+    SCOPED_TEXT header;
+    text_init(&header, 1 << 20);
+    text_add_char(&header, '{');
+    for (int i = 0; i <= 10000; i++)
+        text_add_format(&header, "%s\"%d\":{}", i ? "," : "", i);
+    text_add_char(&header, '}');
+    FILE *stream = fopen(path, "wb");
+    for (int i = 0; i < 8; i++)
+        fputc((int)(header.length >> (8 * i) & 255), stream);
+    fputs(text_string(&header), stream);
+    fclose(stream);
+    ck_assert_ptr_null(tensors_read(path, 1 << 20, &error));
+    ck_assert_msg(strstr(error.message, "10001 tensors are over the limit of 10000"), "%s", error.message);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("tensors");
@@ -223,6 +309,9 @@ static Suite *suite(void)
                         sizeof hostile / sizeof hostile[0]);
     tcase_add_test(t, files_that_cannot_be_tensor_files_are_refused);
     tcase_add_test(t, what_is_needed_must_fit);
+    tcase_add_test(t, a_header_alone_says_where_everything_is);
+    tcase_add_test(t, a_header_over_100_mb_is_not_written);
+    tcase_add_test(t, very_many_tensors_are_refused);
     suite_add_tcase(s, t);
     return s;
 }
