@@ -167,8 +167,8 @@ static void check_device(Ward *ward, Diagnosis *ret)
         return;
     }
     const DeviceInfo *info = &ward->device.info;
-    text_add_format(&ret->what, "%s, %s %s, %s", info->name, info->asynchronous ? info->core : "",
-                    info->asynchronous ? "" : info->instruction_set, info->libraries);
+    text_add_format(&ret->what, "%s, %s, %s", info->name,
+                    info->asynchronous ? info->core : info->instruction_set, info->libraries);
 }
 
 // What a night on a GPU needs beside the card, one remedy each.
