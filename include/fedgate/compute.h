@@ -50,8 +50,8 @@ WARN_UNUSED Device *device_open_backend(const FedgateBackend *backend, int threa
                                         Ledger *ledger, Error *error);
 // One block for everything that is taken later, the workspace too, charged when it is given out: nothing is
 // taken from the driver after this. Sizes from the plan, 0: taken singly. Before the first device_take, once.
-// Pieces are rounded up to 512 bytes, which is charged to "arena rounding". ERROR_MEMORY: the card has no such
-// block; later, that the arena has no such piece, with what is free.
+// Pieces are rounded up to 512 bytes, which is charged to "arena rounding". ERROR_MEMORY: the card has no
+// such block; later, that the arena has no such piece, with what is free.
 WARN_UNUSED bool device_set_arena(Device *device, int64_t device_bytes, int64_t pinned_bytes, Error *error);
 enum { DEVICE_GRANULE = 512 };
 typedef struct DeviceArenaUse {

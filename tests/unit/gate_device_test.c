@@ -1,6 +1,9 @@
 // gate_device_test - claims against the device, memory against its budget
 #include "gate_fixture.h"
 
+#define DRIVER(own, arena, captures)                                                                     \
+    "{\"own_bytes\":" own ",\"arena_bytes\":" arena ",\"captures_bytes\":" captures "}"
+
 // clang-format off: one row a line
 static const Row plausible_rows[] = {
     {"a good night",
@@ -467,7 +470,7 @@ static const Row memory_rows[] = {
     {"a card whose driver agrees",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":15000000000,\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"}},
+      {"memory.driver", DRIVER("15000000000", "14400000000", "100000000")}},
      PASS,
      "does not grow",
      {0}},
@@ -501,7 +504,7 @@ static const Row memory_rows[] = {
     {"a rest that the driver does not bear out",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":15100000000,\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"}},
+      {"memory.driver", DRIVER("15100000000", "14400000000", "100000000")}},
      ERR,
      "0 bytes are said to be unexplained: the driver counts 15100000000, of them context 500000000, "
      "arena 14400000000, captures 100000000",
@@ -509,7 +512,7 @@ static const Row memory_rows[] = {
     {"a rest of as much as nobody need explain",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":15216000000,\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"},
+      {"memory.driver", DRIVER("15216000000", "14400000000", "100000000")},
       {"memory.unexplained_bytes", "216000000"}},
      PASS,
      "does not grow",
@@ -517,7 +520,7 @@ static const Row memory_rows[] = {
     {"a byte more than nobody need explain",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":15216000001,\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"},
+      {"memory.driver", DRIVER("15216000001", "14400000000", "100000000")},
       {"memory.unexplained_bytes", "216000001"}},
      FAILS,
      "no account explains",
@@ -525,7 +528,7 @@ static const Row memory_rows[] = {
     {"less than the accounts by too much",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":14783999999,\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"},
+      {"memory.driver", DRIVER("14783999999", "14400000000", "100000000")},
       {"memory.unexplained_bytes", "-216000001"}},
      FAILS,
      "no account explains",
@@ -533,21 +536,21 @@ static const Row memory_rows[] = {
     {"a driver that counts more than the budget",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":21600000001,\"arena_bytes\":21000000001,\"captures_bytes\":100000000}"}},
+      {"memory.driver", DRIVER("21600000001", "21000000001", "100000000")}},
      FAILS,
      "memory that the driver counts for this process",
      {0}},
     {"a driver whose figure is no number",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":\"nan\",\"arena_bytes\":14400000000,\"captures_bytes\":100000000}"}},
+      {"memory.driver", DRIVER("\"nan\"", "14400000000", "100000000")}},
      ERR,
      "own_bytes",
      {0}},
     {"an arena below nothing",
      "memory",
      {{"device_class", "\"NVIDIA H200\""},
-      {"memory.driver", "{\"own_bytes\":15000000000,\"arena_bytes\":-1,\"captures_bytes\":100000000}"}},
+      {"memory.driver", DRIVER("15000000000", "-1", "100000000")}},
      ERR,
      "arena_bytes",
      {0}},
