@@ -207,6 +207,53 @@ START_TEST(the_gradients_of_a_layer_agree_with_float64)
 }
 END_TEST
 
+// The bias gradient of the layer below comes with dx: the bits that layer would have made of it itself.
+START_TEST(column_sums_of_dx_are_the_bias_gradient_of_the_layer_below)
+{
+    for (size_t t = 0; t < TYPES; t++)
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            Layer l = layer_of(types[t], shapes[_i][0], shapes[_i][1], shapes[_i][2]);
+            Gradients g = gradients_of(&l);
+            float *sums = take(l.in), *expected = take(l.in), *below = take(l.in);
+            for (int64_t j = 0; j < l.in; j++)
+                sums[j] = expected[j] = (float)j;
+            FedgateDenseBack op = {.type = l.type,
+                                   .x = l.x.typed,
+                                   .w = l.w.typed,
+                                   .dy = l.dy.typed,
+                                   .dx = g.dx,
+                                   .dw = g.dw,
+                                   .rows = l.rows,
+                                   .in = l.in,
+                                   .out = l.out,
+                                   .accumulate = accumulate > 0,
+                                   .below_relu = true,
+                                   .below_scale = 1.25f,
+                                   .dx_sums = sums};
+            g.db[0] = 77;
+            device_dense_back(device, &op);   // without db, which stays
+            ck_assert_float_eq(g.db[0], 77);
+            // a layer of one input whose dy is that dx
+            op = (FedgateDenseBack){.type = l.type,
+                                    .x = l.dy.typed,
+                                    .dy = g.dx,
+                                    .dw = below,
+                                    .db = expected,
+                                    .rows = l.rows,
+                                    .in = 1,
+                                    .out = l.in,
+                                    .accumulate = accumulate > 0};
+            device_dense_back(device, &op);
+            ck_assert_mem_eq(sums, expected, (size_t)l.in * sizeof *sums);
+            expected[l.in - 1] += 1;   // such a comparison sees one wrong sum
+            ck_assert_mem_ne(sums, expected, (size_t)l.in * sizeof *sums);
+            give(sums, l.in), give(expected, l.in), give(below, l.in);
+            gradients_free(&g, &l);
+            layer_free(&l);
+        }
+}
+END_TEST
+
 START_TEST(an_unwanted_gradient_of_the_input_is_left_out)
 {
     Layer l = layer_of(types[_i], 600, 40, 20);
@@ -405,6 +452,7 @@ static Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_dense_layer_agrees_with_float64, 0, SHAPES);
     tcase_add_loop_test(t, the_gradients_of_a_layer_agree_with_float64, 0, SHAPES);
+    tcase_add_loop_test(t, column_sums_of_dx_are_the_bias_gradient_of_the_layer_below, 0, SHAPES);
     tcase_add_loop_test(t, an_unwanted_gradient_of_the_input_is_left_out, 0, TYPES);
     tcase_add_loop_test(t, any_number_of_threads_gives_the_same_bits, 0,
                         (int)(sizeof wide / sizeof wide[0]) * TYPES);
