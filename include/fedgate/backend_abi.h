@@ -138,8 +138,8 @@ typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = 
     bool accumulate, below_relu;   // add to dw and db; x is the output of a ReLU
     float below_scale;
     const void *mask;   // of x, as `dense` wrote it; NULL: x says it itself
-    float *dx_sums;   // [in] column sums of dx as it is stored, which are db of the layer below; added to like
-                      // db; NULL: not wanted. db NULL: not wanted
+    float *dx_sums;   // [in] column sums of dx as stored, which are db of the layer below; added to
+                      // like db; NULL: not wanted, as for db
 } FedgateDenseBack;
 typedef enum FedgateLossKind {
     FEDGATE_LOSS_BINARY,
