@@ -198,6 +198,7 @@ START_TEST(each_account_is_as_planned_in_each_precision_and_as_predicted)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__   // its allocator keeps what was freed: more than half of so small a budget
 // The smallest device that holds this night: its planned peak, found as a person would.
 static int64_t smallest_device(Sets *sets, size_t at, char set[static 64])
 {
@@ -238,6 +239,7 @@ START_TEST(a_budget_that_is_full_to_the_byte_passes_and_one_tensor_more_does_not
     end();
 }
 END_TEST
+#endif
 
 // A leak that fits the arena ends the night as growth; one that does not ends it at once, and as a refusal
 // too, not as a device without memory.
@@ -323,7 +325,9 @@ static Suite *suite(void)
     TCase *tests = tcase_create("memory nights");
     tcase_set_timeout(tests, 280);
     tcase_add_test(tests, each_account_is_as_planned_in_each_precision_and_as_predicted);
+#ifndef __SANITIZE_ADDRESS__
     tcase_add_test(tests, a_budget_that_is_full_to_the_byte_passes_and_one_tensor_more_does_not);
+#endif
     tcase_add_test(tests, a_leak_is_refused_inside_the_arena_and_at_its_end);
     tcase_add_loop_test(tests, a_card_is_held_to_its_plan_and_to_its_driver, 0,
                         sizeof cards / sizeof cards[0]);
