@@ -61,11 +61,17 @@ pack_shared() {    # FOLDER
 }
 
 phase_pack() {
-    local release=$ops_root/build/gpu-release faults=$ops_root/build/gpu-faults programs size
+    local release=$ops_root/build/gpu-release faults=$ops_root/build/gpu-faults programs size lock
+    mkdir -p "$ops_root/build"
+    exec {lock}>"$ops_root/build/gpu.lock"
+    flock -n "$lock" || ops_die 75 "another ops/gpu pack is at work in $ops_root/build"
     # An old-style run path is inherited by libraries of libraries, and needs no environment: fedgate's children get none.
-    local paths=(-DFEDGATE_CUDA=ON "-DCMAKE_BUILD_RPATH=\$ORIGIN/../lib" "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags")
-    ops_build gpu-release gpu_programs -DCMAKE_BUILD_TYPE=Release "${paths[@]}"
-    ops_build gpu-faults gpu_night -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFEDGATE_FAULTS=ON "${paths[@]}"
+    local options=(-DFEDGATE_CUDA=ON "-DCMAKE_BUILD_RPATH=\$ORIGIN/../lib" "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags")
+    # FEDGATE_CUDA_ARCHITECTURES=90: for one card alone, when time is short. Not asked for, what an earlier pack was told is forgotten.
+    if [ -n "${FEDGATE_CUDA_ARCHITECTURES:-}" ]; then options+=("-DFEDGATE_CUDA_ARCHITECTURES=$FEDGATE_CUDA_ARCHITECTURES")
+    else options+=(-UFEDGATE_CUDA_ARCHITECTURES); fi
+    ops_build gpu-release gpu_programs -DCMAKE_BUILD_TYPE=Release "${options[@]}"
+    ops_build gpu-faults gpu_night -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFEDGATE_FAULTS=ON "${options[@]}"
     rm -rf "$gpu_place"
     mkdir -p "$gpu_place"/{bin,faults,lib,postgresql,shared}
     mapfile -t programs < <(find "$release/tests" -maxdepth 1 -name 'gpu_*' -type f -perm -u+x)
@@ -75,7 +81,10 @@ phase_pack() {
     pack_postgresql "$gpu_place/postgresql"
     pack_shared "$gpu_place/shared"
     git -C "$ops_root" describe --always --dirty --abbrev=7 >"$gpu_place/commit" 2>/dev/null || echo unknown >"$gpu_place/commit"
-    XZ_OPT='-6 -T0' tar -C "$ops_root/build" --owner=0 --group=0 -cJf "$gpu_archive" gpu
+    # A pack that is cut off leaves the archive of before, never half of one.
+    rm -f "$gpu_archive.new"
+    XZ_OPT='-3 -T0' tar -C "$ops_root/build" --owner=0 --group=0 -cJf "$gpu_archive.new" gpu
+    mv "$gpu_archive.new" "$gpu_archive"
     touch "$gpu_place/unpacked"
     size=$(stat -c %s "$gpu_archive")
     [ "$size" -lt "$gpu_archive_limit" ] || ops_die 70 "$gpu_archive has $size bytes, more than $gpu_archive_limit"
