@@ -22,12 +22,13 @@
 //   sampled_windows [o]: [ { begin_ns length_ns starved_ns } ], each recorded stretch; without it, or as a
 //     plain count, steps of consecutive index are one window, of at most 100 steps. A step number that is
 //     missing so ends a window. Judged only when nothing was copied.
-//   device_steps [o] { count covered apart apart_ns total_ns median_ns p99_ns longest_ns slow_ns }, integers: every
-//     step of the run by the device's own clock, inside and outside of windows. count: steps since the run was
-//     resumed whose end the device wrote; covered: lengths from the end of one step to that of the next, of
-//     which total_ns, median_ns, p99_ns (shown) and longest_ns speak; slow_ns: the sum of those longer than 3 x
-//     median_ns; apart, apart_ns: lengths left out because validation, a checkpoint or the begin or end of a
-//     window lies between. Needed unless source is "cpu staging thread", which records every step
+//   device_steps [o]: { count covered apart apart_ns total_ns median_ns p99_ns longest_ns slow_ns },
+//     integers: every step of the run by the device's own clock, inside and outside of windows. count: steps
+//     since the run was resumed whose end the device wrote; covered: lengths from the end of one step to that
+//     of the next, of which total_ns, median_ns, p99_ns (shown) and longest_ns speak; slow_ns: the sum of
+//     those longer than 3 x median_ns; apart, apart_ns: lengths left out because validation, a checkpoint or
+//     the begin or end of a window lies between. Needed unless source is "cpu staging thread", which records
+//     every step
 //   observation_ns [o]: integer, what windows cost the run, shown only
 //   steps: { index[] length_ns[] copy_ns[] hidden_ns[] kernel_ns[] busy_ns[] starved_ns[] h2d_bytes[]
 //     pageable_bytes[] wait_ns[] [o] }, the fields of StepOverlap (timeline.h)

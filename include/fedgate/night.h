@@ -40,8 +40,8 @@ extern const char *const night_step_names[];   // lock identify plan profile reh
                                                // judge bundle decide notify
 extern const size_t night_step_count;
 
-// Facts of the configured device, from a process of its own: the caller opens none. ERROR_UNAVAILABLE absent or
-// refused, ERROR_DEVICE unsupported here.
+// Facts of the configured device, from a process of its own: the caller opens none. ERROR_UNAVAILABLE absent
+// or refused, ERROR_DEVICE unsupported here.
 WARN_UNUSED bool night_device(const Config *config, DeviceInfo *ret_info, Error *error);
 // The same, and what a night will ask of it: a short window of the profiler, and what the driver counts.
 typedef struct DeviceTrial {

@@ -41,8 +41,8 @@ WARN_UNUSED Process *process_fork(ProcessWork work, void *context, Error *error)
 int process_read_line(Process *process, char *ret_line, size_t size, int64_t timeout_ns, Error *error);
 pid_t process_id(const Process *process);
 void process_signal(Process *process, int signal);             // to its group
-// timeout_ns 0: none; on timeout kills the group; ERROR_UNAVAILABLE when it does not end then either. Read the
-// pipe to its end first: a child may wait for room in it.
+// timeout_ns 0: none; on timeout kills the group; ERROR_UNAVAILABLE when it does not end then either. Read
+// the pipe to its end first: a child may wait for room in it.
 WARN_UNUSED bool process_wait(Process *process, int64_t timeout_ns, ProcessResult *ret_result, Error *error);
 void process_free(Process *process);   // kills and reaps what is left, as far as it ends
 OWNED_RELEASE(Process, process_free)

@@ -13,9 +13,9 @@ enum { REPORT_COLUMNS = 79, REPORT_VERDICT_LINES = 24 };
 
 // -- verdict: "fedgate.verdict/1" (design.md section 2). Optional keys: `duty_separated` (bool), false adds
 // the note that owner and nightly account are one; `notices` {waiting, problem}, what no receiver has taken;
-// `measured` {device source resident windows steps_seen steps_done seen_ratio hidden_ratio kernel_ratio}, each
-// optional: on what and how much of the run the timeline saw, the share of copy time under kernels and, its
-// ceiling, of all time.
+// `measured` {device source resident windows steps_seen steps_done seen_ratio hidden_ratio kernel_ratio},
+// each optional: on what and how much of the run the timeline saw, the share of copy time under kernels and,
+// its ceiling, of all time.
 // With more checks than fit, passing ones share a line; what does not pass never does. The sentence is one
 // line without newline: the last line on stderr.
 void report_verdict_text(const Json *verdict, Text *out);

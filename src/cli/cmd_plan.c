@@ -16,7 +16,8 @@ static bool plan_of(const Config *config, Clock *clock, NightPlan *ret_plan, int
     if (!night_plan(config, clock, ret_plan, &absent, error))
         return false;
     if (absent.kind != ERROR_NONE)   // beside the plan, whose form does not depend on this machine
-        fprintf(stderr, "fedgate: the device was not asked, what follows from it is declared or assumed: %s\n",
+        fprintf(stderr,
+                "fedgate: the device was not asked, what follows from it is declared or assumed: %s\n",
                 absent.message);
     double end_ns = (double)clock_wall_ns(clock) + ret_plan->forecast_seconds * 1e9;
     *ret_exit = ret_plan->memory.fits && end_ns <= (double)ret_plan->deadline_wall_ns ? 0 : EXIT_REFUSED;

@@ -56,7 +56,8 @@ bool section_amounts(Section *section, const char *key, const double **ret_value
 
 // The series 'index': step numbers that rise, so that no step counts twice.
 bool section_index(Section *section);
-// The series 'steps': how many each entry holds, at least one and whole; all 1 without it. ret_total: their sum.
+// The series 'steps': how many each entry holds, at least one and whole; all 1 without it. ret_total: their
+// sum.
 bool section_held(Section *section, const double **ret_steps, double *ret_total);
 // Step numbers rise, entries do not overlap, and all together hold no more steps than the run has done.
 bool section_entries(const Json *evidence, Section *section, const double *steps, double total);
