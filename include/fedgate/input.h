@@ -33,7 +33,7 @@ int dataset_classes(const Dataset *dataset);   // 1 binary or regression, else k
 WARN_UNUSED bool dataset_still_same(const Dataset *dataset, Error *error);
 
 // -- packed shards: what the options data.* read from CSV, written as safetensors (README.md), so that
-// training from them gives the same bits. data.train of the files makes part "train", data.test part "test".
+// training from them gives the same bits. Files of data.train make part "train", of data.test part "test".
 typedef struct PackSpec {
     const Config *config;
     Clock *clock;
@@ -41,7 +41,7 @@ typedef struct PackSpec {
     const char *directory;   // made when it is not there
     int64_t shard_rows;   // 0: as many as give some 256 MB
 } PackSpec;
-// All shards appear or none, whole. ERROR_CONFLICT when the folder holds other shards; the same ones are kept.
+// All shards appear or none, whole. ERROR_CONFLICT when the folder holds others; the same ones are kept.
 // Report: rows, bad, bad_rows, shards [{name part rows bytes sha256 kept}].
 WARN_UNUSED bool dataset_pack(const PackSpec *spec, Json **ret_report, Error *error);
 
@@ -113,7 +113,7 @@ typedef struct FeedSpec {
 } FeedSpec;
 enum { FEED_GROUP = 64 };
 // What the feed takes, in bytes. With up(n) = n rounded up to 64: a batch is up(4 rows x numeric) +
-// up(4 rows x categorical) + up(4 rows), a group is spec.group of them and up(8 x spec.group) for the digests.
+// up(4 rows x categorical) + up(4 rows), a group is spec.group of them and up(8 x spec.group) for digests.
 typedef struct FeedMemory {
     int64_t slots;   // device, account "input.slots": spec.slots groups
     int64_t rows, order;   // device, accounts "input.resident" and "input.order": 0 unless resident

@@ -241,9 +241,11 @@ static bool write_shard(const Arrays *arrays, PackShard *shard, const char *figu
         NULL,
     };
     Tensor tensors[TENSORS_MAX];
-    return tensors_write_fd(shard->fd, tensors, list_tensors(arrays, shard->rows, tensors), metadata,
-                            error) &&
-           hash_fd(shard->fd, &shard->digest, &shard->bytes, error);
+    if (tensors_write_fd(shard->fd, tensors, list_tensors(arrays, shard->rows, tensors), metadata, error))
+        return hash_fd(shard->fd, &shard->digest, &shard->bytes, error);
+    return error->kind == ERROR_DATA   // the length of the header is all it can refuse
+               ? error_hint(error, "Is an identifier among data.categorical? So many texts cannot be packed.")
+               : false;
 }
 
 bool pack_shard(const Pack *pack, PackShard *shard, Error *error)
