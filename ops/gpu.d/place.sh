@@ -116,12 +116,13 @@ gpu_limit() {    # SECONDS COMMAND...
     return "$code"
 }
 
-# One of the packed programs, its output kept beside the results.
+# One of the packed programs, its output kept beside the results, what it called wrong in the table.
 gpu_program() {    # SECONDS NAME ARGUMENT...
-    local seconds=$1 name=$2 code=0
+    local seconds=$1 name=$2 code=0 said=$gpu_scratch/said
     shift 2
     [ -x "$gpu_place/bin/$name" ] || { gpu_row "$name" "" "not packed" bad; return 0; }
-    gpu_limit "$seconds" env -C "$ops_root" "$gpu_place/bin/$name" "$@" > >(tee -a "$gpu_out/$phase.txt") 2>&1 || code=$?
-    grep -E 'FAILED|^failed:' "$gpu_out/$phase.txt" | tail -n 20 >>"$gpu_scratch/table" || true
+    gpu_limit "$seconds" env -C "$ops_root" "$gpu_place/bin/$name" "$@" >"$said" 2>&1 || code=$?
+    tee -a "$gpu_out/$phase.txt" <"$said"
+    grep -E 'FAILED|^failed:' "$said" | tail -n 20 >>"$gpu_scratch/table" || true
     gpu_row "$name $*: exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
 }

@@ -3,9 +3,38 @@
 
 phase_operations() { gpu_program 420 gpu_operations cuda "$@"; }
 phase_observe() { gpu_program 300 gpu_observe cuda "$@"; }
-phase_train() { gpu_program 450 gpu_train cuda fixtures "$@"; }
+phase_train() {    # [curves|streaming]
+    program_rows 450 gpu_train cuda fixtures "$@"
+    [ "${1:-streaming}" != streaming ] || train_hold
+}
 phase_bench() { gpu_program 420 gpu_bench cuda "$@"; }
 phase_overhead() { gpu_program 300 gpu_train cuda fixtures overhead; }
+
+# Runs a program and keeps its rows apart too, so that they can be judged here.
+program_rows() {    # SECONDS NAME ARGUMENT...
+    local rows=$FEDGATE_RESULTS
+    FEDGATE_RESULTS=$gpu_scratch/ours
+    : >"$FEDGATE_RESULTS"
+    gpu_program "$@"
+    cat "$FEDGATE_RESULTS" >>"$rows"
+    FEDGATE_RESULTS=$rows
+}
+program_figure() {    # CASE: what program_rows saw last, or nothing
+    awk -v start="{\"case\":\"$1\"," 'index($0, start) == 1 { value = $0; sub(/.*"value":/, "", value); sub(/,.*/, "", value) }
+        END { print value }' "$gpu_scratch/ours" 2>/dev/null || true
+}
+
+# What streaming must keep: the share of copy time that kernels hide, and that the device does not wait for its batch.
+train_hold() {
+    local work least hidden wait
+    while read -r work least; do
+        hidden=$(program_figure "$work bf16 streaming: copy time hidden by kernels")
+        wait=$(program_figure "$work bf16 streaming: batch wait")
+        gpu_row "$work: hidden share of copies, at least $least" "$hidden" share "$(gpu_verdict "h >= $least" h="$hidden")" \
+            "kernels busy $(program_figure "$work bf16 streaming: kernels busy (ceiling of hiding)")"
+        gpu_row "$work: batch wait, at most 0.01" "$wait" share "$(gpu_verdict 'w <= 0.01' w="$wait")"
+    done <<<$'G1 0.80\nG2 0.95\nG3 0.95'
+}
 
 # -- peers
 
@@ -21,25 +50,20 @@ peers_figure() {    # KIND WORK
         sed -n 's/.*"samples_s": \([0-9.eE+]*\).*/\1/p' | tail -n 1 || true
 }
 
-# Ours: steady is what the peers time, steps after the first; the whole run has also what they leave out.
-peers_ours() {    # WORK steady|'whole run'
-    awk -v start="\"case\":\"$1 bf16 streaming, $2\"" 'index($0, start) && /"unit":"samples\/s"/ {
-        value = $0; sub(/.*"value":/, "", value); sub(/,.*/, "", value); last = value } END { print last }' \
-        "$gpu_scratch/ours" 2>/dev/null || true
-}
-
 peers_run() {    # SECONDS SCRIPT ARGUMENT...
     local seconds=$1 script=$gpu_place/shared/peers/$2 code=0
     shift 2
     [ -f "$script" ] || { gpu_row "peer $(basename "$script")" "" "not packed" bad; return 0; }
-    gpu_limit "$seconds" python3 "$script" "$@" 2>"$gpu_scratch/peer" > >(tee -a "$gpu_out/peers.jsonl") || code=$?
+    gpu_limit "$seconds" python3 "$script" "$@" >"$gpu_scratch/said" 2>"$gpu_scratch/peer" || code=$?
+    tee -a "$gpu_out/peers.jsonl" <"$gpu_scratch/said"
     [ "$code" -eq 0 ] || tail -n 5 "$gpu_scratch/peer"
     gpu_row "peer $(basename "$script"): exit" "$code" code "$(gpu_verdict 'c == 0' c="$code")"
 }
 
 peers_compare() {    # WORK
     local ours whole torch jax good='' unit
-    ours=$(peers_ours "$1" steady) whole=$(peers_ours "$1" 'whole run')
+    # Steady is what the peers time, steps after the first; the whole run has also what they leave out.
+    ours=$(program_figure "$1 bf16 streaming, steady") whole=$(program_figure "$1 bf16 streaming, whole run")
     torch=$(peers_figure torch_best_stream "$1") jax=$(peers_figure jax_scan_resident "$1")
     gpu_row "$1: ours, streaming, steady" "$ours" samples/s
     gpu_row "$1: ours, streaming, whole run" "$whole" samples/s
@@ -57,11 +81,11 @@ peers_compare() {    # WORK
 peers_ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (a > 0 && b > 0) printf "%.3f", a / b }'; }
 
 phase_peers() {
-    local rows=$FEDGATE_RESULTS work
+    local work
     export TORCHINDUCTOR_CACHE_DIR=$gpu_scratch/inductor TRITON_CACHE_DIR=$gpu_scratch/triton
     : >"$gpu_out/peers.jsonl"
-    FEDGATE_RESULTS=$gpu_scratch/ours gpu_program 200 gpu_train cuda fixtures streaming
-    cat "$gpu_scratch/ours" >>"$rows" 2>/dev/null || true
+    program_rows 200 gpu_train cuda fixtures streaming
+    train_hold
     peers_run 120 torch_gpu_streaming.py
     peers_run 60 torch_gpu.py quick
     peers_run 120 jax_gpu.py
