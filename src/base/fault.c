@@ -65,6 +65,7 @@ static const FaultRow fault_rows[] = {
     // -- the world around
     {"telemetry.down", "The database cannot be reached."},
     {"process.kill_step", "The training process is killed in this step."},
+    {"process.hang_end", "The training process does not end after its last word."},
     {"process.term_parity", "The training process gets SIGTERM when the parity ladder asks the Nth time."},
     {"notify.kill", "The night is killed after its notice is written, before it is posted."},
     {"registry.step", "A move of the pointer ends the process at its Nth step, as a kill would."},

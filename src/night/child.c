@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void child_report(Child *child, Json *message)
 {
@@ -288,6 +289,11 @@ int night_child_main(void *context, int report_fd)
     else
         report_error(child, &error);
     int code = done ? 0 : error_exit_code(error.kind);
+    while (fault_set("process.hang_end"))
+        (void)pause();
+    if (error.kind == ERROR_DEVICE)
+        return code;   // giving back to a device that failed may wait for ever: the process ends, and with it
+                       // all
     model_free(child->model);
     trainer_free(child->trainer);
     device_close(child->device);

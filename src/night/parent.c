@@ -28,7 +28,8 @@ typedef struct Listening {
     int64_t calls, moved_ns;   // of the device, as seen last and since when; real clock
     int64_t hung_ns;   // when a call was given up; 0: none was
     double silent_seconds;   // how long it had been out
-    bool killed_hung;
+    int64_t last_word_ns;   // when the child said how it ended; 0: not yet
+    int64_t killed_ns;   // for one of these
 } Listening;
 
 // -- what the starts of one run cost together: spent.json, written while the child works, so that a start
@@ -132,35 +133,55 @@ static void take_line(Listening *listening, const char *line)
     }
 }
 
-// One call of the device may last device.timeout, which the child sees to, and as much more as a slow machine
-// needs. Then the child may end by itself, then not.
+// What one call of the device may last: device.timeout, which the child sees to, and as much more as a slow
+// machine needs.
+static int64_t call_limit_ns(const Night *night)
+{
+    int64_t limit_ns = (int64_t)(config_real(night->config, "device.timeout") * 1e9);
+    return limit_ns + (limit_ns / 4 > second_ns ? limit_ns / 4 : second_ns);
+}
+
+// First the child may end by itself, then not.
 static void watch_device(Listening *listening)
 {
     Night *night = listening->night;
     const int64_t grace_ns = 2 * second_ns, now = clock_monotonic_ns(clock_real());
-    int64_t calls = atomic_load_explicit(&night->watch->calls, memory_order_relaxed),
-            limit_ns = (int64_t)(config_real(night->config, "device.timeout") * 1e9);
-    limit_ns += limit_ns / 4 > second_ns ? limit_ns / 4 : second_ns;
+    int64_t calls = atomic_load_explicit(&night->watch->calls, memory_order_relaxed);
     if (calls != listening->calls || listening->moved_ns == 0) {
         listening->calls = calls;
         listening->moved_ns = now;
     }
-    if (listening->hung_ns == 0 && calls % 2 == 1 && now - listening->moved_ns > limit_ns) {
+    if (listening->hung_ns == 0 && calls % 2 == 1 && now - listening->moved_ns > call_limit_ns(night)) {
         listening->hung_ns = now;
         listening->silent_seconds = (double)(now - listening->moved_ns) / 1e9;
         log_event(night->log, LOG_ERROR, "night.device", "a device call does not come back");
         process_signal(night->child, SIGTERM);
-    } else if (listening->hung_ns != 0 && now - listening->hung_ns > grace_ns && !listening->killed_hung) {
+    } else if (listening->hung_ns != 0 && now - listening->hung_ns > grace_ns && listening->killed_ns == 0) {
         process_signal(night->child, SIGKILL);
-        listening->killed_hung = true;
+        listening->killed_ns = now;
+    }
+}
+
+// What is left when the child has said how it ended is giving back and closing; a driver may hang in that
+// too.
+static void watch_end(Listening *listening)
+{
+    const int64_t now = clock_monotonic_ns(clock_real());
+    if (!listening->done && listening->failed.kind == ERROR_NONE)
+        return;
+    if (listening->last_word_ns == 0)
+        listening->last_word_ns = now;
+    if (now - listening->last_word_ns > call_limit_ns(listening->night) && listening->killed_ns == 0) {
+        process_signal(listening->night->child, SIGKILL);
+        listening->killed_ns = now;
     }
 }
 
 // Killed, and still there: it is stuck in the kernel, and nothing it says will come.
 static bool given_up(const Listening *listening)
 {
-    const int64_t patience_ns = 12 * second_ns;
-    return listening->killed_hung && clock_monotonic_ns(clock_real()) - listening->hung_ns > patience_ns;
+    const int64_t patience_ns = 10 * second_ns;
+    return listening->killed_ns != 0 && clock_monotonic_ns(clock_real()) - listening->killed_ns > patience_ns;
 }
 
 // Signals are passed on once; after the deadline nothing can be promoted, so a child that is still there is
@@ -193,6 +214,7 @@ static bool listen_to_child(Listening *listening, Error *error)
             return false;
         watch_child(listening);
         watch_device(listening);
+        watch_end(listening);
         if (given_up(listening))
             return true;
     }
@@ -299,6 +321,8 @@ static StepEnd run_child(Night *night, Error *error)
         fprintf(stderr, "\r%79s\r", "");
     ProcessResult result = {0};
     bool waited = process_wait(night->child, 30 * second_ns, &result, error);
+    if (!waited && listening.failed.kind != ERROR_NONE)
+        *error = listening.failed;
     if (!waited && listening.hung_ns != 0)
         (void)fail_hung(&listening, process_id(night->child), NULL, error);
     StepEnd end = waited ? end_of_child(&listening, &result, error) : STEP_FAILED;

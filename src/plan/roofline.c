@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#define B200 "NVIDIA Blackwell architecture brief (HGX B200, 1000 W), dense"
 #define H200 "NVIDIA H200 Tensor Core GPU datasheet (SXM), dense = half of the figure with sparsity"
 #define H100 "NVIDIA H100 Tensor Core GPU architecture whitepaper (SXM5), dense"
 #define A100 "NVIDIA A100 Tensor Core GPU datasheet, dense"
@@ -12,6 +13,11 @@
 // Dense rates at the boost clock. A device or precision that is not here is unknown: what depends on it is
 // not measured.
 static const DevicePeak peaks[] = {
+    {"NVIDIA B200", "fp32", 80e12, 8e12, B200},
+    {"NVIDIA B200", "tf32", 1100e12, 8e12, B200},
+    {"NVIDIA B200", "bf16", 2250e12, 8e12, B200},
+    {"NVIDIA B200", "fp16", 2250e12, 8e12, B200},
+    {"NVIDIA B200", "fp8", 4500e12, 8e12, B200},
     {"NVIDIA H200", "fp32", 66.9e12, 4.8e12, H200},
     {"NVIDIA H200", "tf32", 494.7e12, 4.8e12, H200},
     {"NVIDIA H200", "bf16", 989.4e12, 4.8e12, H200},

@@ -590,6 +590,21 @@ START_TEST(test_a_device_that_hangs_ends_69_and_the_slot_goes_on)
 }
 END_TEST
 
+// Closing a device may hang as well: what was said counts, but a night is not good whose device does not let
+// go.
+START_TEST(test_a_device_that_does_not_close_ends_69)
+{
+    begin_learnable();
+    SupportRun run;
+    FEDGATE(&run, MODEL ",process.hang_end=1", "run", "--set", "device.timeout=2s");
+    expect(&run, 69, "failed", "");
+    ck_assert_msg(strstr(text_string(&run.errors), "was ended by signal 9") != NULL, "%s", tail(&run.errors));
+    support_run_done(&run);
+    expect_live("baseline");
+    end();
+}
+END_TEST
+
 // One broken module of tests/backends in the place of the cuda back end.
 static void use_module(const char *how)
 {
@@ -757,6 +772,7 @@ static Suite *suite(void)
     TCase *device = tcase_create("device");
     tcase_set_timeout(device, 300);
     tcase_add_loop_test(device, test_a_device_that_hangs_ends_69_and_the_slot_goes_on, 0, 2);
+    tcase_add_test(device, test_a_device_that_does_not_close_ends_69);
     tcase_add_loop_test(device, test_a_device_that_is_not_there_ends_69_before_any_work, 0, 3);
     suite_add_tcase(suite, device);
     return suite;

@@ -187,6 +187,25 @@ START_TEST(the_program_digest_is_that_of_its_file)
 }
 END_TEST
 
+START_TEST(the_module_of_the_back_end_is_part_of_the_trainer)
+{
+    char *folder = support_folder_new();
+    const char *module = support_path(folder, "module.so");
+    Digest alone, with, other;
+    Error error = ERROR_INIT;
+    ASSERT_OK(identity_trainer_digest("", &alone, &error), &error);
+    support_write(module, "one");
+    ASSERT_OK(identity_trainer_digest(module, &with, &error), &error);
+    ck_assert(!digest_equal(&alone, &with));
+    support_write(module, "two");
+    ASSERT_OK(identity_trainer_digest(module, &other, &error), &error);
+    ck_assert(!digest_equal(&with, &other));
+    ASSERT_FAILS(identity_trainer_digest(support_path(folder, "gone.so"), &other, &error), &error, ERROR_IO,
+                 "module of the back end");
+    support_folder_remove(folder);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("identity");
@@ -200,6 +219,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tests, only_the_shape_of_a_version_may_become_a_path, 0,
                         sizeof shapes / sizeof shapes[0]);
     tcase_add_test(tests, the_program_digest_is_that_of_its_file);
+    tcase_add_test(tests, the_module_of_the_back_end_is_part_of_the_trainer);
     suite_add_tcase(suite, tests);
     return suite;
 }
