@@ -84,6 +84,7 @@ struct AsyncDevice {
 
 typedef struct AsyncNow {
     _Atomic int64_t operations, replays, recordings, fetches, waits, copies, traces, run, ahead;
+    _Atomic int64_t begin_ns;   // of the operation that runs
     _Atomic bool released, failed;
 } AsyncNow;
 extern const FedgateBackend *async_within;   // whose operations these are

@@ -7,6 +7,7 @@
 static void begin_operation(void)
 {
     async_now.operations++;
+    async_now.begin_ns = clock_monotonic_ns(clock_real());
     async_last(async_asked.operation_ns);
 }
 

@@ -70,7 +70,7 @@ void async_span(void *context, const FedgateSpan *span)
     AsyncDevice *device = context;
     FedgateSpan whole = *span;
     if (whole.kind == FEDGATE_SPAN_KERNEL)   // the longer part of it lies before the inner operation
-        whole.begin = whole.launched_ns = whole.begin - async_asked.operation_ns;
+        whole.begin = whole.launched_ns = async_now.begin_ns;
     if (!async_asked.traces) {
         device->outer->span(device->outer->context, &whole);
         return;

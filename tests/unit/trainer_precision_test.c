@@ -95,6 +95,27 @@ static double distance(const float *a, const float *b, int64_t count, double sca
     return sqrt(difference / norm);
 }
 
+// With embeddings and without: assembled and rounded, or read by the first layer as they are.
+START_TEST(inputs_that_are_no_finite_numbers_are_counted_in_training_passes_only)
+{
+    TrainShape of = shape;
+    Bench bench;
+    if (_i >= 3)
+        of.categorical = 0;
+    bench_open(&bench, types[_i % 3], &of, &plain);
+    bench_step(&bench, &plain);
+    ck_assert_int_eq(bench.network.steps->nonfinite, 0);
+    bench.numeric[4] = NAN;
+    bench.numeric[7] = -INFINITY;
+    network_forward(&bench.network, &bench.rows, NULL);
+    ck_assert_int_eq(bench.network.steps->nonfinite, 0);
+    bench_step(&bench, &plain);
+    bench_step(&bench, &plain);
+    ck_assert_int_eq(bench.network.steps->nonfinite, 4);
+    bench_close(&bench);
+}
+END_TEST
+
 // Three roundings deep, each of the unit round-off, with the loss scale taken out of FP16.
 START_TEST(gradients_in_half_precision_are_those_of_fp32_but_for_rounding)
 {
@@ -671,6 +692,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("trainer precision");
     TCase *t = tcase_create("network");
+    tcase_add_loop_test(t, inputs_that_are_no_finite_numbers_are_counted_in_training_passes_only, 0, 6);
     tcase_add_loop_test(t, gradients_in_half_precision_are_those_of_fp32_but_for_rounding, 0, 3);
     tcase_add_loop_test(t, an_input_of_numbers_alone_is_rounded_too, 0, 3);
     tcase_add_loop_test(t, the_pass_copy_follows_the_master_weights, 0, 3);
