@@ -204,14 +204,14 @@ static void run_copy_in(AsyncDevice *device, const Command *command)
     memcpy(copy->to, copy->from, (size_t)copy->bytes);
     async_last(async_asked.copy_ns);
     async_span(device, &(FedgateSpan){.kind = FEDGATE_SPAN_COPY_IN,
-                                       .stream = 1,
-                                       .begin = begin,
-                                       .end = now_ns(device),
-                                       .launched_ns = command->launched_ns,
-                                       .step = copy->step,
-                                       .bytes = copy->bytes,
-                                       .pageable = copy->pageable,
-                                       .name = "copy"});
+                                      .stream = 1,
+                                      .begin = begin,
+                                      .end = now_ns(device),
+                                      .launched_ns = command->launched_ns,
+                                      .step = copy->step,
+                                      .bytes = copy->bytes,
+                                      .pageable = copy->pageable,
+                                      .name = "copy"});
 }
 
 // Loader threads give copies at any time, also while the training thread records.
