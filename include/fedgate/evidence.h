@@ -130,7 +130,8 @@
 //     matter) of the last whole epoch, or the first that differed, as the steps took them, also over
 //     restarts, and of the training rows; each row exactly once; steps_per_epoch. No whole epoch: epochs 0,
 //     the rest absent, and fewer steps done than an epoch has. device_digest: the same sum over the digests
-//     that came to the device inside the copies of the batches, so that a slot refilled early shows; needed
+//     that came to the device inside the copies of the batches, so that a slot refilled early shows (one that
+//     is not of the batch that was counted is mixed first, or batches that changed places would not); needed
 //     when timeline.source is not "cpu staging thread" and the data is not resident
 //
 // window -> window

@@ -215,6 +215,12 @@ void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
         !section_array(&determinism, "replays", &replays)) {
         return;
     }
+    // What was trained on other rows replays to other bits: the cause goes before its consequence.
+    Section order = {json_get(determinism.at, "order"), "determinism.order", ret, NULL, SIZE_MAX};
+    if (section_has(&order, "device_digest") &&
+        !copied_same(evidence, &order, json_text_or(json_get(order.at, "digest"), ""))) {
+        return;
+    }
     int64_t needed = steps_needed(evidence, policy);
     int64_t tensors = 0;
     int64_t least = INT64_MAX;

@@ -28,6 +28,8 @@ typedef struct Listening {
     int64_t calls, moved_ns;   // of the device, as seen last and since when; real clock
     int64_t hung_ns;   // when a call was given up; 0: none was
     double silent_seconds;   // how long it had been out
+    int64_t hung_at;   // training step
+    char hung_step[32];
     int64_t last_word_ns;   // when the child said how it ended; 0: not yet
     int64_t killed_ns;   // for one of these
 } Listening;
@@ -154,6 +156,8 @@ static void watch_device(Listening *listening)
     if (listening->hung_ns == 0 && calls % 2 == 1 && now - listening->moved_ns > call_limit_ns(night)) {
         listening->hung_ns = now;
         listening->silent_seconds = (double)(now - listening->moved_ns) / 1e9;
+        listening->hung_at = atomic_load(&night->watch->step);
+        memcpy(listening->hung_step, listening->step, sizeof listening->hung_step);
         log_event(night->log, LOG_ERROR, "night.device", "a device call does not come back");
         process_signal(night->child, SIGTERM);
     } else if (listening->hung_ns != 0 && now - listening->hung_ns > grace_ns && listening->killed_ns == 0) {
@@ -259,8 +263,7 @@ static bool fail_hung(const Listening *listening, pid_t id, const ProcessResult 
     (void)FAIL(error, ERROR_DEVICE, 0,
                "a device call of the training process (pid %ld) did not come back for %.1f s in step '%s', "
                "training step %lld; the process: %s",
-               (long)id, listening->silent_seconds, listening->step,
-               (long long)atomic_load(&listening->night->watch->step), end);
+               (long)id, listening->silent_seconds, listening->hung_step, (long long)listening->hung_at, end);
     return error_hint(error, "The next run of this slot goes on from the last checkpoint.");
 }
 

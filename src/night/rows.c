@@ -76,8 +76,9 @@ static bool name_versions(const char *libraries, char ret_toolkit[static 128], c
 {
     size_t first = strcspn(libraries, ",");
     const char *second = libraries + first + strspn(libraries + first, ", ");
+    second = *second ? second : libraries;
     return first > 0 && text_print(ret_toolkit, 128, "%.*s", (int)first, libraries) &&
-           text_print(ret_driver, 128, "%.*s", (int)strcspn(second, ","), *second ? second : libraries);
+           text_print(ret_driver, 128, "%.*s", (int)strcspn(second, ","), second);
 }
 
 static void put_machine(const Night *night, Json *record)

@@ -20,6 +20,7 @@ typedef struct Launch {
     DeviceEvent *passed;
     ReadBack *back;
     int64_t step, digests, attempted;   // attempted: optimizer steps given up to here
+    uint64_t counted[FEED_GROUP];   // [digests]: what the host counted of the batches
     bool fetched, asked;   // the step block; the loss of `block`
     Block block;
 } Launch;

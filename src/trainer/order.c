@@ -11,11 +11,13 @@ void order_take(Order *order, const FeedBatch *batch)
     order->digest += batch->digest;
 }
 
-// The digest that came back from the device is of the rows it was given to compute on.
-void order_take_device(Order *order, uint64_t digest)
+// The digest that came back from the device is of the rows it was given to compute on. One that is not of the
+// batch that was counted goes in mixed: batches that changed places, whole epochs among them, have the same
+// sum.
+void order_take_device(Order *order, uint64_t counted, uint64_t came)
 {
     order->device = true;
-    order->device_digest += digest;
+    order->device_digest += came == counted ? came : hash_mix(~came);
 }
 
 void order_end_epoch(Order *order, int64_t expected_rows, uint64_t expected_digest)

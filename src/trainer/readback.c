@@ -67,6 +67,8 @@ void launcher_fetch(Launcher *launcher, int64_t to)
     launch->attempted = launcher->attempted;
     launch->fetched = false;
     launch->digests = first->device_digest ? to - launcher->at : 0;
+    for (int64_t i = 0; i < launch->digests; i++)
+        launch->counted[i] = first[i].digest;
     if (launch->digests > 0)
         device_fetch(launcher->device, launch->back->digest, first->device_digest,
                      launch->digests * (int64_t)sizeof *first->device_digest, launch->passed);
@@ -153,7 +155,8 @@ void launcher_read(Launcher *launcher)
         if (launch->fetched)
             read_ends(launcher, launch);
         for (int64_t i = 0; i < launch->digests; i++)
-            order_take_device(&launcher->trainer->progress.order, launch->back->digest[i]);
+            order_take_device(&launcher->trainer->progress.order, launch->counted[i],
+                              launch->back->digest[i]);
     }
 }
 

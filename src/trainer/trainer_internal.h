@@ -281,7 +281,7 @@ typedef struct Progress {
     Order order;
 } Progress;
 void order_take(Order *order, const FeedBatch *batch);   // a step has trained on these rows
-void order_take_device(Order *order, uint64_t digest);   // these are the rows that the device had
+void order_take_device(Order *order, uint64_t counted, uint64_t came);   // of a batch: here, on the device
 void progress_advance(Trainer *trainer, const FeedBatch *batch);
 void order_end_epoch(Order *order, int64_t expected_rows, uint64_t expected_digest);
 Json *order_to_json(const Order *order);

@@ -2,7 +2,7 @@
 // asynchronous device of the tests, with a driver that counts. Nights run on it as on a GPU.
 //
 // CARD_TOTAL, CARD_BEFORE: bytes of the card, and held by others before; CARD_HIDDEN: taken by the driver and
-// told to nobody; CARD_SILENT: the driver counts nothing.
+// told to nobody; CARD_SILENT: the driver counts nothing; CARD_HANG: this optimizer step of the process never ends.
 #undef fedgate_backend   // the build renames that of the cpu, which is linked in here
 #define fedgate_backend fedgate_cpu_backend
 #include <stdatomic.h>
@@ -89,7 +89,7 @@ static void set_workspace(void *device, void *address)
 
 __attribute__((constructor)) static void fill(void)
 {
-    const AsyncOptions options = {.records = true, .masks = true};
+    const AsyncOptions options = {.records = true, .masks = true, .hang_at = number("CARD_HANG", 0)};
     within = *async_backend(&fedgate_cpu_backend, &options);
     fedgate_backend = within;
     fedgate_backend.name = "cuda";

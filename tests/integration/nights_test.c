@@ -4,6 +4,7 @@
 // The program is the fault build. Durations are modelled on the simulated clock, so that a slow day cannot
 // change an outcome; training, sealing, PostgreSQL and the pointer are real. What one night is refused or
 // promoted for is in the corpus (fixtures/nights).
+#include <fedgate/clock.h>
 #include <fedgate/file.h>
 #include <fedgate/json.h>
 #include <fedgate/process.h>
@@ -590,6 +591,104 @@ START_TEST(test_a_device_that_hangs_ends_69_and_the_slot_goes_on)
 }
 END_TEST
 
+// -- nights on a card that is none (tests/backends/card.c): several steps a launch, sampled windows, the
+// device's clock. The clock is the real one, so what depends on speed is not looked at.
+
+static void begin_card(const char *name, const char *value)
+{
+    begin_learnable();
+    int64_t hour = clock_wall_ns(clock_real()) / INT64_C(3600000000000) % 24;
+    ck_assert_int_eq(setenv("FEDGATE_SET_WINDOW__ZONE", "Etc/UTC", 1), 0);   // far from any deadline
+    ck_assert_int_eq(setenv("FEDGATE_SET_WINDOW__DEADLINE", hour < 12 ? "18:00" : "06:00", 1), 0);
+    ck_assert_int_eq(setenv("FEDGATE_SET_DEVICE__BACKEND", "cuda", 1), 0);
+    ck_assert_int_eq(setenv("FEDGATE_SET_DEVICE__PEAK_FLOPS", "1e13", 1), 0);
+    ck_assert_int_eq(setenv("FEDGATE_SET_TRAIN__EPOCHS", "8", 1), 0);
+    ck_assert_int_eq(setenv("FEDGATE_BACKENDS", FEDGATE_BINARY_DIR "/tests/backends/card", 1), 0);
+    if (name != NULL)
+        ck_assert_int_eq(setenv(name, value, 1), 0);
+}
+
+// The named check of the last verdict ended so, for a reason with these words.
+static void expect_check(const Json *verdict, const char *name, const char *outcome, const char *words)
+{
+    const Json *checks = json_get(verdict, "checks");
+    for (size_t i = 0; i < json_count(checks); i++) {
+        const Json *check = json_at(checks, i);
+        if (strcmp(json_text_or(json_get(check, "name"), ""), name) != 0)
+            continue;
+        const char *seen = json_text_or(json_get(check, "outcome"), "?"),
+                   *reason = json_text_or(json_get(check, "reason"), "?");
+        ck_assert_msg(strcmp(seen, outcome) == 0 && strstr(reason, words) != NULL, "%s is %s: %s", name, seen,
+                      reason);
+        return;
+    }
+    ck_abort_msg("no check '%s'", name);
+}
+
+START_TEST(test_a_night_on_a_card_says_what_only_a_card_can)
+{
+    begin_card(NULL, NULL);
+    SupportRun run;
+    FEDGATE(&run, "", "run");
+    Json *verdict = read_home("last-verdict.json"), *evidence = read_run("evidence.json"),
+         *record = read_run("run.json"), *identity = read_run("record.json");
+    static const char *const passes[] = {"determinism", "input", "plausible", "memory"};
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        expect_check(verdict, passes[i], "pass", "");
+    ck_assert_str_eq(json_text_or(json_get(evidence, "device_class"), ""), "no card");
+    ck_assert_str_eq(json_text_or(json_find(verdict, "measured.device"), ""), "no card");
+    ck_assert_int_gt(json_integer_or(json_find(verdict, "measured.windows"), 0), 0);
+    ck_assert_int_ge(json_integer_or(json_find(evidence, "timeline.device_steps.count"), 0),
+                     json_integer_or(json_find(evidence, "window.done_steps"), INT64_MAX));
+    ck_assert_int_eq(json_integer_or(json_find(evidence, "loop.nonfinite_inputs"), -1), 0);
+    ck_assert_str_eq(json_text_or(json_find(evidence, "determinism.order.device_digest"), "a"),
+                     json_text_or(json_find(evidence, "determinism.order.digest"), "b"));
+    ck_assert_str_eq(json_text_or(json_find(identity, "machine.backend"), ""), "cuda");
+    ck_assert(strstr(json_text_or(json_find(identity, "machine.device"), ""), "no card, ") != NULL);
+    ck_assert_str_ne(json_text_or(json_get(record, "driver"), ""), "");
+    json_free(identity);
+    json_free(record);
+    json_free(evidence);
+    json_free(verdict);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
+START_TEST(test_a_slot_refilled_early_is_refused_by_what_was_copied)
+{
+    begin_card(NULL, NULL);
+    SupportRun run;
+    FEDGATE(&run, "feed.refill_early=1", "run");
+    ck_assert_int_eq(run.exit_code, 10);
+    Json *verdict = read_home("last-verdict.json");
+    expect_check(verdict, "determinism", "fail", "a slot was refilled before its copy had ended");
+    json_free(verdict);
+    support_run_done(&run);
+    expect_live("baseline");
+    end();
+}
+END_TEST
+
+// The driver answers, the kernel does not end: the child waits for device.timeout and says so itself.
+START_TEST(test_a_kernel_that_never_ends_ends_69)
+{
+    begin_card("CARD_HANG", "200");
+    SupportRun run;
+    FEDGATE(&run, "", "run", "--set", "device.timeout=3s");
+    expect(&run, 69, "failed", "");
+    ck_assert_msg(strstr(text_string(&run.errors), "device made no progress for 3 s") != NULL,
+                  "%s", tail(&run.errors));
+    support_run_done(&run);
+    expect_live("baseline");
+    ck_assert_int_eq(unsetenv("CARD_HANG"), 0);
+    FEDGATE(&run, "", "run", "--no-promote");   // nothing stayed locked, and the slot is open
+    ck_assert_msg(run.exit_code != 69 && run.exit_code != 75, "%d: %s", run.exit_code, tail(&run.errors));
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
 // Closing a device may hang as well: what was said counts, but a night is not good whose device does not let
 // go.
 START_TEST(test_a_device_that_does_not_close_ends_69)
@@ -773,6 +872,9 @@ static Suite *suite(void)
     tcase_set_timeout(device, 300);
     tcase_add_loop_test(device, test_a_device_that_hangs_ends_69_and_the_slot_goes_on, 0, 2);
     tcase_add_test(device, test_a_device_that_does_not_close_ends_69);
+    tcase_add_test(device, test_a_night_on_a_card_says_what_only_a_card_can);
+    tcase_add_test(device, test_a_slot_refilled_early_is_refused_by_what_was_copied);
+    tcase_add_test(device, test_a_kernel_that_never_ends_ends_69);
     tcase_add_loop_test(device, test_a_device_that_is_not_there_ends_69_before_any_work, 0, 3);
     suite_add_tcase(suite, device);
     return suite;

@@ -580,11 +580,25 @@ START_TEST(rows_that_the_device_had_otherwise_than_the_host_counted_them_differ)
     Order order = {0};
     for (uint64_t had = 36; had > 34; had--) {
         order_take(&order, &batch);
-        order_take_device(&order, had);
+        order_take_device(&order, batch.digest, had);
         order_end_epoch(&order, 3, 36);
         ck_assert(order.differs == (had != 36));
     }
-    ck_assert(order.whole_digest == 36 && order.whole_device_digest == 35 && order.whole_rows == 3);
+    ck_assert(order.whole_digest == 36 && order.whole_device_digest != 36 && order.whole_rows == 3);
+}
+END_TEST
+
+// Two batches that changed places have the sum of what was counted, and are no less wrong.
+START_TEST(batches_that_changed_places_on_the_device_differ)
+{
+    const FeedBatch batches[] = {{.rows = 3, .digest = 36}, {.rows = 4, .digest = 64}};
+    Order order = {0};
+    for (int i = 0; i < 2; i++) {
+        order_take(&order, &batches[i]);
+        order_take_device(&order, batches[i].digest, batches[1 - i].digest);
+    }
+    order_end_epoch(&order, 7, 100);
+    ck_assert(order.differs && order.whole_digest == 100 && order.whole_device_digest != 100);
 }
 END_TEST
 
@@ -711,6 +725,7 @@ static Suite *suite(void)
     tcase_add_test(t, each_row_is_trained_on_once_an_epoch_also_over_a_restart);
     tcase_add_test(t, an_epoch_that_differs_stays_the_one_that_is_told);
     tcase_add_test(t, rows_that_the_device_had_otherwise_than_the_host_counted_them_differ);
+    tcase_add_test(t, batches_that_changed_places_on_the_device_differ);
     tcase_add_test(t, a_rehearsal_gives_back_the_state_of_the_step_too);
 #ifdef FEDGATE_FAULTS
     tcase_add_loop_test(t, a_remainder_that_is_dropped_or_counted_twice_shows, 1, 3);
