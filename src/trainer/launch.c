@@ -192,7 +192,11 @@ static bool give(Launcher *launcher, int64_t to, Error *error)
 {
     const FeedGroup *group = &launcher->group;
     bool whole = group->full && launcher->at == 0 && to == group->count && group->slot < LAUNCH_SLOTS;
-    bool seen = whole && launcher->eager[group->slot];
+    // None is made inside a window, where the device would stand still meanwhile. A run too short to prime
+    // the tracer has no such choice.
+    const Windows *windows = &launcher->trainer->meter.windows;
+    bool seen = whole && launcher->eager[group->slot] &&
+                (launcher->recording[group->slot] || !windows->open || windows->prime == 0);
     bool good = launcher->records && seen ? give_recorded(launcher, error)
                                           : give_singly(launcher, launcher->at, to, error);
     launcher->apart = false;
@@ -216,7 +220,7 @@ static bool keep_books(Launcher *launcher, int64_t steps, Error *error)
 static void trace_wait(const Launcher *launcher, int64_t begin_ns, int64_t wait_ns)
 {
     const Meter *meter = &launcher->trainer->meter;
-    if (meter->windows.open && wait_ns > 0)
+    if (meter->windows.open && !meter->windows.priming && wait_ns > 0)
         timeline_add(meter->timeline, &(Span){.kind = SPAN_HOST_WAIT,
                                               .stream = -1,
                                               .begin = begin_ns,
@@ -306,10 +310,20 @@ static bool settle_boundary(Launcher *launcher, int64_t boundary, Error *error)
     return true;
 }
 
+static bool settled(const Launcher *launcher)
+{
+    int64_t slots = config_integer(launcher->trainer->config, "input.slots");
+    for (int64_t i = 0; launcher->records && i < slots && i < LAUNCH_SLOTS; i++)
+        if (!launcher->recording[i])
+            return false;
+    return true;
+}
+
 static bool observe(Launcher *launcher, Error *error)
 {
     Trainer *trainer = launcher->trainer;
-    if (windows_due(&trainer->meter, first_step(launcher), trainer_next_boundary(trainer))) {
+    if (windows_due(&trainer->meter, first_step(launcher), trainer_next_boundary(trainer),
+                    settled(launcher))) {
         launcher->apart = true;   // what was given before would be seen in part
         return launcher_drain(launcher, error) &&
                windows_begin(&trainer->meter, launcher->device, first_step(launcher), error);

@@ -178,9 +178,11 @@ typedef struct TraceWindow {
     double flop, bytes;   // of the steps after the first
 } TraceWindow;
 typedef struct Windows {
-    int64_t length, period, next;   // steps
+    int64_t length, period, next, prime;   // steps
     size_t count, planned;
     bool open;
+    bool primed, priming;   // a first stretch that is not kept: the tracer meets each recording for the first time
+    int64_t priming_from;
     TraceWindow at[TRACE_WINDOWS];
     FedgateTraceTrust trust;
     int64_t cost_ns;   // host time of beginning and ending them
@@ -218,7 +220,8 @@ void meter_put_series(Json *object, const char *key, const void *first, size_t s
 
 // A window is due before the launch of this step, when nothing is to happen until step `boundary`.
 void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps);
-bool windows_due(const Meter *meter, int64_t step, int64_t boundary);
+// settled: everything that is recorded has been recorded.
+bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled);
 bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error);
 bool windows_over(const Meter *meter, int64_t step);
 bool windows_end(Meter *meter, Device *device, int64_t step, Error *error);   // the device has passed it

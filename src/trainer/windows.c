@@ -4,12 +4,14 @@
 // A stretch is at least 20 steps. One in 64 steps is traced, but never in fewer than 4 nor more than 12
 // stretches, so a run of some seconds has them all. None begins where validation, a checkpoint or a witness
 // would fall into it, if there is room elsewhere: what the host does between steps says nothing about
-// feeding, and `device_steps` covers every step. The first begins when the recordings are made.
+// feeding, and `device_steps` covers every step. The first begins when the recordings are made; before it
+// lies a stretch of as many launches as slots that is not kept, because a tracer stops the device when it
+// meets a recording for the first time (0.4 ms on an H200; making one inside a window also spoiled it).
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
 
-enum { WINDOW_STEPS = 20, WINDOW_SHARE = 64, WINDOWS_LEAST = 4, LAUNCHES_BEFORE = 8 };
+enum { WINDOW_STEPS = 20, WINDOW_SHARE = 64, WINDOWS_LEAST = 4, LAUNCHES_BEFORE = 8, WINDOW_PRIME = 4 };
 
 void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps)
 {
@@ -21,13 +23,25 @@ void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_s
     count = count < WINDOWS_LEAST ? WINDOWS_LEAST : count > TRACE_WINDOWS ? TRACE_WINDOWS : count;
     while (count > 1 && count * length > left - before)
         count--;
-    *windows = (Windows){
-        .length = length, .period = (left - before) / count, .next = done + before, .planned = (size_t)count};
+    int64_t prime = WINDOW_PRIME * launch_steps, room = left - before - count * length;
+    if (prime > room / 2)   // a short run has none to spare
+        prime = 0;
+    before += prime;
+    *windows = (Windows){.length = length,
+                         .prime = prime,
+                         .primed = prime == 0,
+                         .period = (left - before) / count,
+                         .next = done + before,
+                         .planned = (size_t)count};
 }
 
-bool windows_due(const Meter *meter, int64_t step, int64_t boundary)
+bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled)
 {
     const Windows *windows = &meter->windows;
+    if (!settled && step < windows->next + windows->period / 2)   // later it is taken as it is
+        return false;
+    if (!windows->primed && !windows->open && step >= windows->next - windows->prime)
+        return true;
     if (windows->open || windows->count == windows->planned || step < windows->next)
         return false;
     return boundary - step >= windows->length || step >= windows->next + windows->period / 2;
@@ -37,9 +51,12 @@ bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error)
 {
     Windows *windows = &meter->windows;
     int64_t begin_ns = clock_monotonic_ns(clock_real());
-    windows->at[windows->count] = (TraceWindow){.first = step};
+    windows->priming = !windows->primed && device_info(device)->traces;
+    windows->priming_from = step;
+    if (!windows->priming)
+        windows->at[windows->count] = (TraceWindow){.first = step};
     windows->open = true;
-    device_trace(device, meter->timeline);
+    device_trace(device, windows->priming ? NULL : meter->timeline);
     bool good = device_trace_begin(device, error);
     windows->cost_ns += clock_monotonic_ns(clock_real()) - begin_ns;
     return good;
@@ -48,7 +65,17 @@ bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error)
 bool windows_over(const Meter *meter, int64_t step)
 {
     const Windows *windows = &meter->windows;
+    if (windows->priming)
+        return step - windows->priming_from >= windows->prime;
     return windows->open && step - windows->at[windows->count].first >= windows->length;
+}
+
+static bool end_priming(Windows *windows, Device *device, Error *error)
+{
+    FedgateTraceTrust ignored = {0};   // nothing of it is kept
+    windows->open = windows->priming = false;
+    windows->primed = true;
+    return device_trace_end(device, &ignored, error);
 }
 
 // The mark of the step that follows ends the window of the last one.
@@ -57,6 +84,11 @@ bool windows_end(Meter *meter, Device *device, int64_t step, Error *error)
     Windows *windows = &meter->windows;
     TraceWindow *window = &windows->at[windows->count];
     int64_t begin_ns = clock_monotonic_ns(clock_real());
+    if (windows->priming) {
+        bool primed = end_priming(windows, device, error);
+        windows->cost_ns += clock_monotonic_ns(clock_real()) - begin_ns;
+        return primed;
+    }
     device_trace(device, meter->timeline);   // a planted fault may have set it aside
     device_mark_step(device, step);
     bool good = device_trace_end(device, &windows->trust, error) &&
@@ -76,7 +108,7 @@ void windows_note(Meter *meter, const Network *network, const FeedBatch *batches
                   int64_t given_ns)
 {
     Windows *windows = &meter->windows;
-    if (!windows->open)
+    if (!windows->open || windows->priming)
         return;
     TraceWindow *window = &windows->at[windows->count];
     for (int64_t i = window->steps == 0 ? 1 : 0; i < count; i++) {

@@ -282,10 +282,12 @@ START_TEST(every_step_of_a_run_has_its_time_and_windows_bear_out_the_claims)
     ck_assert_int_ge(number(&run, "timeline.device_steps.longest_ns"),
                      number(&run, "timeline.device_steps.p99_ns") * 9 / 10);
     ck_assert_int_ge(run.counts.traces, 4);
-    size_t traced = json_count(json_find(run.evidence, "timeline.steps.index"));
-    ck_assert_uint_ge(traced, (size_t)run.counts.traces * 20);
+    size_t traced = json_count(json_find(run.evidence, "timeline.steps.index")),
+           windows = json_count(json_find(run.evidence, "timeline.sampled_windows"));
+    ck_assert_uint_eq(windows, (size_t)run.counts.traces - 1);   // the first is not kept
+    ck_assert_uint_ge(traced, windows * 20);
     ck_assert_int_eq(number(&run, "timeline.trust.causality"), 0);
-    ck_assert_int_eq(claimed(&run, "count"), (int64_t)traced - run.counts.traces);
+    ck_assert_int_eq(claimed(&run, "count"), (int64_t)(traced - windows));
     ck_assert_int_gt(claimed(&run, "kernel_union_ns"), 0);
     ck_assert_int_ge(claimed(&run, "time_ns"), claimed(&run, "kernel_union_ns"));
     int64_t host = number(&run, "plausible.clock.host_ns"),
@@ -314,7 +316,7 @@ static const struct {
     int64_t left, launch, length, begin;
     size_t count;
 } plans[] = {
-    {100000, 32, 32, 256, 12}, {4000, 32, 32, 256, 4}, {10000, 1, 20, 8, 7},
+    {100000, 32, 32, 384, 12}, {4000, 32, 32, 384, 4}, {10000, 1, 20, 12, 7},
     {60, 4, 20, 30, 1},        {8, 8, 24, 4, 1},       {1, 1, 20, 0, 1},
 };
 
@@ -350,9 +352,11 @@ END_TEST
 // Seen when what was fetched behind a launch has arrived: some steps late, never by the host's luck.
 START_TEST(a_lost_scale_ends_the_run_some_steps_later)
 {
-    const char *const sets[] = {"train.batch=1", "train.launch_steps=4", "train.precision=fp16",
-                                "train.scale_initial=65536", "train.scale_floor=65536", "train.scale_stop=4",
-                                "train.max_steps=300", "telemetry.window=7", "determinism.steps=4", NULL};
+    const char *const sets[] = {"train.batch=1",           "train.launch_steps=4",
+                                "train.precision=fp16",    "train.scale_initial=65536",
+                                "train.scale_floor=65536", "train.scale_stop=4",
+                                "train.max_steps=300",     "telemetry.window=7",
+                                "determinism.steps=4",     NULL};
     Run alone = run_on(NULL, "regression", 0, sets, 0), launched = run_on(&plain, "regression", 0, sets, 0),
         again = run_on(&plain, "regression", 0, sets, 0);
     ck_assert(alone.result.scale_lost && launched.result.scale_lost);
