@@ -119,7 +119,7 @@ static int take(Feed *feed, bool grouped, Taken *ret, Error *error)
     *ret = (Taken){.ticket = ticket,
                    .wait_ns = prepared_ns - begin_ns,
                    .exposed_ns = device_waits ? 0 : end_ns - prepared_ns,
-                   .handed_ns = end_ns};
+                   .handed_ns = device_waits ? prepared_ns : end_ns};   // the device's wait: handing over
     pthread_mutex_lock(&feed->lock);
     feed_depth(feed, STAGE_COPY, there ? 1 : 0);
     feed->taken++;
@@ -134,7 +134,6 @@ static FeedBatch batch_of(const Feed *feed, const Taken *taken, int64_t i)
     const FeedEntry *entry = &feed->entry[taken->ticket % feed->depth_count];
     const GroupPlace *place = &entry->place;
     const int64_t rows = feed_rows_of(feed, place, i), slot = taken->ticket % feed->spec.slots;
-    const BatchLayout layout = feed_layout(rows, feed->numeric, feed->categorical);
     const char *device = feed->slot[slot].device, *begin = device + i * feed->layout.bytes;
     const void *digests = feed->spec.resident ? (const void *)resident_digest(feed, place)
                                               : (const void *)(device + feed_used_bytes(feed, place));
@@ -145,8 +144,8 @@ static FeedBatch batch_of(const Feed *feed, const Taken *taken, int64_t i)
         .rows = rows,
         .last_of_epoch = place->index + i + 1 == feed->batches,
         .numeric = (const float *)(const void *)begin,
-        .codes = (const int32_t *)(const void *)(begin + layout.codes),
-        .target = (const float *)(const void *)(begin + layout.target),
+        .codes = (const int32_t *)(const void *)(begin + feed->layout.codes),
+        .target = (const float *)(const void *)(begin + feed->layout.target),
         .row_id = entry->row_id + i * feed->spec.batch,
         .digest = entry->digest[i],
         .device_digest = (const uint64_t *)digests + i,

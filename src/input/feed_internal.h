@@ -34,7 +34,8 @@ typedef struct BatchMeter {
     int64_t busy_ns[STAGE_COUNT], bytes[STAGE_COUNT];
 } BatchMeter;
 
-// Sections of one batch in one block of memory, the same on host and device: offsets, numeric at 0.
+// Sections of one batch in one block of memory, the same on host and device and for any batch, the remainder
+// too: offsets, numeric at 0.
 typedef struct BatchLayout {
     int64_t codes, target, bytes;
 } BatchLayout;
@@ -160,16 +161,16 @@ void ring_mark(Feed *feed, int64_t ticket);
 void ring_queue_copies(Feed *feed);   // what is pinned and allowed; a failure is that of its ticket
 
 // -- feed_rows.c
-WARN_UNUSED bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error);
-void rows_close(FeedWorker *worker);
+WARN_UNUSED bool feed_rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error);
+void feed_rows_close(FeedWorker *worker);
 void feed_rows_stage(FeedWorker *worker, int stage);   // what it does from now on; the time before is booked
 // Numbers in the split of `count` positions of an epoch.
-void rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, uint32_t *ret_numbers);
-void rows_choose(FeedWorker *worker, int64_t epoch, int64_t first, size_t count);
-WARN_UNUSED bool rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *error);
-void rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeric);
-uint64_t rows_digest(const uint64_t *row_id, size_t count);
-uint64_t rows_digest_of(const Feed *feed, const uint32_t *numbers, size_t count);
+void feed_rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, uint32_t *ret_numbers);
+void feed_rows_choose(FeedWorker *worker, int64_t epoch, int64_t first, size_t count);
+WARN_UNUSED bool feed_rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *error);
+void feed_rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeric);
+uint64_t feed_rows_digest(const uint64_t *row_id, size_t count);
+uint64_t feed_rows_digest_of(const Feed *feed, const uint32_t *numbers, size_t count);
 
 // -- feed_resident.c
 WARN_UNUSED bool resident_open(Feed *feed, Error *error);

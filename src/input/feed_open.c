@@ -89,7 +89,7 @@ static bool open_workers(Feed *feed, Error *error)
     if (!feed->worker)
         return out_of_memory(error);
     for (int i = 0; i < spec->workers; i++)
-        if (!rows_open(&feed->worker[i], feed, (size_t)spec->batch, error))
+        if (!feed_rows_open(&feed->worker[i], feed, (size_t)spec->batch, error))
             return false;
     for (int i = 0; i < spec->workers; i++) {
         int failure = pthread_create(&feed->worker[i].thread, NULL, feed_worker_main, &feed->worker[i]);
@@ -111,8 +111,8 @@ static void digest_skipped(Feed *feed)
     feed->epoch_rows = feed->first_batch % feed->batches * feed->spec.batch;
     for (int64_t first = 0; first < feed->epoch_rows; first += PIECE) {
         size_t count = feed->epoch_rows - first < PIECE ? (size_t)(feed->epoch_rows - first) : PIECE;
-        rows_order(feed, epoch, first, count, numbers);
-        feed->epoch_digest += rows_digest_of(feed, numbers, count);
+        feed_rows_order(feed, epoch, first, count, numbers);
+        feed->epoch_digest += feed_rows_digest_of(feed, numbers, count);
     }
 }
 
@@ -194,7 +194,7 @@ void feed_close(Feed *feed)
     if (!join_workers(feed, until_ns) || !drain(feed, until_ns))
         return;   // a stuck thread or copy still uses this memory: kept, rather than pulled from under it
     for (int i = 0; feed->worker && i < feed->spec.workers; i++)
-        rows_close(&feed->worker[i]);
+        feed_rows_close(&feed->worker[i]);
     free(feed->worker);
     ring_close(feed);
     resident_close(feed);

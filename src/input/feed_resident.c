@@ -30,7 +30,7 @@ static bool load_piece(Feed *feed, FeedWorker *worker, int64_t first, int64_t co
                      .row_id = (uint64_t *)(void *)(scratch + layout.bytes)};
     for (int64_t i = 0; i < count; i++)
         worker->numbers[i] = (uint32_t)(first + i);
-    return rows_fill(worker, (size_t)count, &to, error) &&
+    return feed_rows_fill(worker, (size_t)count, &to, error) &&
            load_section(feed, 0, numeric, first, count, to.numeric, error) &&
            load_section(feed, feed->resident.codes, codes, first, count, to.codes, error) &&
            load_section(feed, feed->resident.target, target, first, count, to.target, error);
@@ -44,12 +44,12 @@ static bool load_rows(Feed *feed, Error *error)
                     piece * (int64_t)sizeof(uint64_t);
     FeedWorker worker = {0};
     char *scratch = ledger_take(ledger, LEDGER_HOST, scratch_account, bytes, error);
-    bool good = scratch && rows_open(&worker, feed, (size_t)piece, error);
+    bool good = scratch && feed_rows_open(&worker, feed, (size_t)piece, error);
     for (int64_t first = 0; good && first < feed->rows; first += piece) {
         int64_t left = feed->rows - first;
         good = load_piece(feed, &worker, first, left < piece ? left : piece, scratch, error);
     }
-    rows_close(&worker);
+    feed_rows_close(&worker);
     ledger_give(ledger, LEDGER_HOST, scratch_account, scratch, bytes);
     return good;
 }
@@ -62,10 +62,10 @@ static bool load_epoch(Feed *feed, int64_t epoch, Error *error)
                   order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
     uint32_t *order = resident->scratch;
     uint64_t *digest = (uint64_t *)(void *)((char *)resident->scratch + feed_aligned(order_bytes));
-    rows_order(feed, epoch, 0, (size_t)feed->rows, order);
+    feed_rows_order(feed, epoch, 0, (size_t)feed->rows, order);
     for (int64_t i = 0; i < feed->batches; i++) {
         int64_t left = feed->rows - i * batch;
-        digest[i] = rows_digest_of(feed, order + i * batch, (size_t)(left < batch ? left : batch));
+        digest[i] = feed_rows_digest_of(feed, order + i * batch, (size_t)(left < batch ? left : batch));
     }
     return device_load(feed->spec.device, resident->order + at * feed->rows, order, order_bytes, error) &&
            device_load(feed->spec.device, resident->digest + at * feed->batches, digest,
@@ -119,12 +119,11 @@ bool resident_give(Feed *feed, const GroupPlace *place, char *device, Error *err
     const uint32_t *order = resident->order + (place->epoch - resident->epoch) * feed->rows;
     for (int64_t i = 0; i < place->count; i++) {
         int64_t rows = feed_rows_of(feed, place, i);
-        BatchLayout layout = feed_layout(rows, feed->numeric, feed->categorical);
         char *to = device + i * feed->layout.bytes;
         device_gather(feed->spec.device,
                       &(FedgateGather){.numeric = (float *)(void *)to,
-                                       .codes = (int32_t *)(void *)(to + layout.codes),
-                                       .target = (float *)(void *)(to + layout.target),
+                                       .codes = (int32_t *)(void *)(to + feed->layout.codes),
+                                       .target = (float *)(void *)(to + feed->layout.target),
                                        .from_numeric = (const float *)(void *)resident->rows,
                                        .from_codes = (int32_t *)(void *)(resident->rows + resident->codes),
                                        .from_target = (float *)(void *)(resident->rows + resident->target),

@@ -131,8 +131,7 @@ int64_t feed_rows_of(const Feed *feed, const GroupPlace *place, int64_t i)
 
 int64_t feed_used_bytes(const Feed *feed, const GroupPlace *place)
 {
-    return (place->count - 1) * feed->layout.bytes +
-           feed_layout(place->last_rows, feed->numeric, feed->categorical).bytes;
+    return place->count * feed->layout.bytes;
 }
 
 // -- memory

@@ -13,7 +13,7 @@ static const uint64_t salt_order = 0x6f72646572000001u, salt_noise = 0x6e6f69736
 enum { AHEAD = 16 };   // rows asked for ahead of their turn
 static const int64_t nap_ns = 20 * 1000 * 1000;
 
-bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error)
+bool feed_rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error)
 {
     worker->feed = feed;
     worker->stage = -1;
@@ -26,7 +26,7 @@ bool rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error)
     return feed->store || worker->has_reader;
 }
 
-void rows_close(FeedWorker *worker)
+void feed_rows_close(FeedWorker *worker)
 {
     if (worker->has_reader)
         reader_done(&worker->reader);
@@ -44,7 +44,7 @@ void feed_rows_stage(FeedWorker *worker, int stage)
     atomic_store_explicit(&worker->stage, stage, memory_order_relaxed);
 }
 
-void rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, uint32_t *ret_numbers)
+void feed_rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, uint32_t *ret_numbers)
 {
     const FeedSpec *spec = &feed->spec;
     Permutation permutation;
@@ -56,11 +56,11 @@ void rows_order(const Feed *feed, int64_t epoch, int64_t first, size_t count, ui
         ret_numbers[i] = (uint32_t)first + (uint32_t)i;
 }
 
-void rows_choose(FeedWorker *worker, int64_t epoch, int64_t first, size_t count)
+void feed_rows_choose(FeedWorker *worker, int64_t epoch, int64_t first, size_t count)
 {
     const FeedSpec *spec = &worker->feed->spec;
     const uint32_t *all = spec->dataset->split_rows[spec->split];
-    rows_order(worker->feed, epoch, first, count, worker->numbers);
+    feed_rows_order(worker->feed, epoch, first, count, worker->numbers);
     atomic_store_explicit(&worker->row, count > 0 ? all[worker->numbers[0]] : 0, memory_order_relaxed);
 }
 
@@ -108,7 +108,7 @@ static bool fill_from_text(FeedWorker *worker, size_t count, const RowsTarget *t
     return decode_rows(worker, count, to, error) || error_prefix(error, "input stage 'decode'");
 }
 
-bool rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *error)
+bool feed_rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *error)
 {
     const Feed *feed = worker->feed;
     const Dataset *dataset = feed->spec.dataset;
@@ -131,7 +131,7 @@ bool rows_fill(FeedWorker *worker, size_t count, const RowsTarget *to, Error *er
 
 // Noise of a row depends on seed, epoch, row and column only. Constant columns and missing flags stay as they
 // are.
-void rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeric)
+void feed_rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeric)
 {
     const Feed *feed = worker->feed;
     const Maps *maps = feed->spec.maps;
@@ -148,7 +148,7 @@ void rows_augment(FeedWorker *worker, int64_t epoch, size_t count, float *numeri
     }
 }
 
-uint64_t rows_digest(const uint64_t *row_id, size_t count)
+uint64_t feed_rows_digest(const uint64_t *row_id, size_t count)
 {
     uint64_t digest = 0;
     for (size_t i = 0; i < count; i++)
@@ -156,7 +156,7 @@ uint64_t rows_digest(const uint64_t *row_id, size_t count)
     return digest;
 }
 
-uint64_t rows_digest_of(const Feed *feed, const uint32_t *numbers, size_t count)
+uint64_t feed_rows_digest_of(const Feed *feed, const uint32_t *numbers, size_t count)
 {
     const Dataset *dataset = feed->spec.dataset;
     const uint32_t *all = dataset->split_rows[feed->spec.split];

@@ -10,17 +10,16 @@
 
 static const int64_t second_ns = INT64_C(1000000000), look_ns = 30000;
 
-static void target_of(const Feed *feed, const FeedEntry *entry, int64_t batch, int64_t rows,
-                      RowsTarget *ret_target)
+static RowsTarget target_of(const Feed *feed, const FeedEntry *entry, int64_t batch)
 {
-    *ret_target = (RowsTarget){.row_id = entry->row_id + batch * feed->spec.batch};
+    RowsTarget to = {.row_id = entry->row_id + batch * feed->spec.batch};
     if (!entry->block->memory)
-        return;
-    BatchLayout layout = feed_layout(rows, feed->numeric, feed->categorical);
+        return to;
     char *begin = entry->block->memory + batch * feed->layout.bytes;
-    ret_target->numeric = (float *)(void *)begin;
-    ret_target->codes = (int32_t *)(void *)(begin + layout.codes);
-    ret_target->target = (float *)(void *)(begin + layout.target);
+    to.numeric = (float *)(void *)begin;
+    to.codes = (int32_t *)(void *)(begin + feed->layout.codes);
+    to.target = (float *)(void *)(begin + feed->layout.target);
+    return to;
 }
 
 static bool prepare(FeedWorker *worker, FeedEntry *entry, int64_t batch, Error *error)
@@ -28,17 +27,16 @@ static bool prepare(FeedWorker *worker, FeedEntry *entry, int64_t batch, Error *
     Feed *feed = worker->feed;
     const GroupPlace *place = &entry->place;
     const int64_t rows = feed_rows_of(feed, place, batch), index = place->index + batch;
-    RowsTarget to;
-    target_of(feed, entry, batch, rows, &to);
+    const RowsTarget to = target_of(feed, entry, batch);
     worker->meter = (BatchMeter){0};
     feed_rows_stage(worker, STAGE_READ);
-    rows_choose(worker, place->epoch, index * feed->spec.batch, (size_t)rows);
-    if (!rows_fill(worker, (size_t)rows, &to, error))
+    feed_rows_choose(worker, place->epoch, index * feed->spec.batch, (size_t)rows);
+    if (!feed_rows_fill(worker, (size_t)rows, &to, error))
         return false;
     if (to.numeric)
-        rows_augment(worker, place->epoch, (size_t)rows, to.numeric);
+        feed_rows_augment(worker, place->epoch, (size_t)rows, to.numeric);
     feed_rows_stage(worker, STAGE_COLLATE);
-    entry->digest[batch] = rows_digest(to.row_id, (size_t)rows);
+    entry->digest[batch] = feed_rows_digest(to.row_id, (size_t)rows);
     if (to.numeric) {
         atomic_store(&entry->block->digest[batch], entry->digest[batch]);
         int64_t bytes = feed_layout(rows, feed->numeric, feed->categorical).bytes;
