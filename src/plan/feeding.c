@@ -37,14 +37,17 @@ static void add_pinned(MemoryPlan *plan, const char *name, const char *ledger, i
 
 void plan_add_feeding(MemoryPlan *plan, const PlanShape *shape, int64_t slots, int64_t prefetch)
 {
+    // Rehearsal, parity and replays stream batch by batch; where rows are resident nothing else fills the
+    // ring.
     const int64_t group = shape->group > 0 ? shape->group : 1, slot = slot_bytes(shape, plan->batch, group),
-                  ring = shape->resident ? 0 : slots + (prefetch + group - 1) / group;
-    const char *of = group > 1 ? "slots of a group of batches" : "slots of a batch";
+                  held = shape->resident ? 1 : group, ring = slots + (prefetch + held - 1) / held;
+    const char *const single = "slots of a batch", *of = group > 1 ? "slots of a group of batches" : single;
     add(plan, "input slots", "input.slots", slots, slot, of, slots);
     add(plan, "resident rows", "input.resident", 1, shape->resident_bytes, "rows", 1);
     add(plan, "resident order", "input.order", 1, shape->order_bytes, "order", 1);
     // The parity ladder takes batches one by one: then the ring has more pieces, though fewer bytes.
-    add_pinned(plan, "ring (pinned)", "input.ring", ring, slot, of, ring > 0 ? slots + prefetch : 0);
+    add_pinned(plan, "ring (pinned)", "input.ring", ring, slot_bytes(shape, plan->batch, held),
+               held > 1 ? of : single, slots + prefetch);
     add_pinned(plan, "read-back (pinned)", "read-back", 1, shape->read_back_bytes, "launches", 1);
 }
 

@@ -655,6 +655,33 @@ START_TEST(test_a_night_on_a_card_says_what_only_a_card_can)
 }
 END_TEST
 
+// Nothing is copied in the steady state, and the night says so; what streams beside the training has its
+// place.
+START_TEST(test_a_night_with_resident_rows_is_judged_by_its_substitute)
+{
+    begin_card(NULL, NULL);
+    SupportRun run;
+    FEDGATE(&run, "", "run", "--set", "input.resident=true");
+    Json *verdict = read_home("last-verdict.json"), *evidence = read_run("evidence.json");
+    static const char *const passes[] = {"determinism", "input", "plausible", "memory"};
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        expect_check(verdict, passes[i], "pass", "");
+    ck_assert(json_bool_or(json_find(evidence, "timeline.resident"), false));
+    const Json *copied = json_find(evidence, "timeline.steps.h2d_bytes"),
+               *checks = json_get(verdict, "checks");
+    for (size_t i = 0; i < json_count(copied); i++)
+        ck_assert_int_eq(json_integer_or(json_at(copied, i), -1), 0);
+    const char *overlap =
+        json_text_or(json_get(json_at(checks, 0), "outcome"), "?");   // by speed, pass or fail
+    ck_assert_msg(strcmp(overlap, "pass") == 0 || strcmp(overlap, "fail") == 0, "%s: %s", overlap,
+                  json_text_or(json_get(json_at(checks, 0), "reason"), "?"));
+    json_free(evidence);
+    json_free(verdict);
+    support_run_done(&run);
+    end();
+}
+END_TEST
+
 START_TEST(test_a_slot_refilled_early_is_refused_by_what_was_copied)
 {
     begin_card(NULL, NULL);
@@ -677,8 +704,8 @@ START_TEST(test_a_kernel_that_never_ends_ends_69)
     SupportRun run;
     FEDGATE(&run, "", "run", "--set", "device.timeout=3s");
     expect(&run, 69, "failed", "");
-    ck_assert_msg(strstr(text_string(&run.errors), "device made no progress for 3 s") != NULL,
-                  "%s", tail(&run.errors));
+    ck_assert_msg(strstr(text_string(&run.errors), "device made no progress for 3 s") != NULL, "%s",
+                  tail(&run.errors));
     support_run_done(&run);
     expect_live("baseline");
     ck_assert_int_eq(unsetenv("CARD_HANG"), 0);
@@ -873,6 +900,7 @@ static Suite *suite(void)
     tcase_add_loop_test(device, test_a_device_that_hangs_ends_69_and_the_slot_goes_on, 0, 2);
     tcase_add_test(device, test_a_device_that_does_not_close_ends_69);
     tcase_add_test(device, test_a_night_on_a_card_says_what_only_a_card_can);
+    tcase_add_test(device, test_a_night_with_resident_rows_is_judged_by_its_substitute);
     tcase_add_test(device, test_a_slot_refilled_early_is_refused_by_what_was_copied);
     tcase_add_test(device, test_a_kernel_that_never_ends_ends_69);
     tcase_add_loop_test(device, test_a_device_that_is_not_there_ends_69_before_any_work, 0, 3);
