@@ -2,7 +2,8 @@
 // asynchronous device of the tests, with a driver that counts. Nights run on it as on a GPU.
 //
 // CARD_TOTAL, CARD_BEFORE: bytes of the card, and held by others before; CARD_HIDDEN: taken by the driver and
-// told to nobody; CARD_SILENT: the driver counts nothing; CARD_HANG: this optimizer step of the process never ends.
+// told to nobody; CARD_SILENT: the driver counts nothing; CARD_HANG: this optimizer step of
+// the process never ends.
 #undef fedgate_backend   // the build renames that of the cpu, which is linked in here
 #define fedgate_backend fedgate_cpu_backend
 #include <stdatomic.h>
