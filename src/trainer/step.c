@@ -65,12 +65,26 @@ int trainer_times(const Trainer *trainer, const FeedBatch *batch)
     return planted == 1 ? 0 : planted == 2 ? 2 : 1;
 }
 
+// Launches bring back behind them what was copied (readback.c); here it is asked for.
+static bool take_order(Trainer *trainer, const FeedBatch *batch, Error *error)
+{
+    Device *device = trainer->network.device;
+    uint64_t came;
+    order_take(&trainer->progress.order, batch);
+    if (device_info(device)->asynchronous || !batch->device_digest)
+        return true;
+    if (!device_copy_out(device, &came, batch->device_digest, sizeof came, error))
+        return false;
+    order_take_device(&trainer->progress.order, batch->digest, came);
+    return true;
+}
+
 bool trainer_batch(Trainer *trainer, const FeedBatch *batch, int64_t step, Meter *meter, Error *error)
 {
     for (int i = 0; i < trainer_times(trainer, batch); i++) {
-        if (!trainer_step(trainer, batch, batch->rows, step, meter, error))
+        if (!trainer_step(trainer, batch, batch->rows, step, meter, error) ||
+            !take_order(trainer, batch, error))
             return false;
-        order_take(&trainer->progress.order, batch);
     }
     return true;
 }

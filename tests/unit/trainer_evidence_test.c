@@ -221,6 +221,12 @@ static bool shows_shuffled(const Run *run)
 {
     return run->result.best_validation_loss > 0.6;
 }
+static bool shows_refilled(const Run *run)
+{
+    const Json *order = json_find(run->evidence, "determinism.order");
+    return strcmp(json_text_or(json_get(order, "digest"), "none"),
+                  json_text_or(json_get(order, "device_digest"), "lost")) != 0;
+}
 
 static const struct {
     const char *fault;
@@ -229,6 +235,7 @@ static const struct {
     {"copy.pageable=1", shows_pageable},
     {"copy.serial=1", shows_serial},
     {"copy.slow_ns=3000000", shows_slow_copy},
+    {"feed.refill_early=1", shows_refilled},
     {"decode.slow_ns=5000000", shows_wait},
     {"step.stall_every=5,step.stall_ns=9000000", shows_stall},
     {"train.nan_step=20", shows_nan},
@@ -267,6 +274,7 @@ static const struct {
     bool (*shows)(const Run *);
 } real_faults[] = {
     {"copy.pageable=1", shows_pageable},
+    {"feed.refill_early=1", shows_refilled},
     {"step.stall_every=5,step.stall_ns=9000000", shows_real_stall},
     {"train.nan_step=20", shows_nan},
     {"train.leak_bytes=4096", shows_leak},
