@@ -181,7 +181,8 @@ typedef struct Windows {
     int64_t length, period, next, prime;   // steps
     size_t count, planned;
     bool open;
-    bool primed, priming;   // a first stretch that is not kept: the tracer meets each recording for the first time
+    // a first stretch that is not kept: the tracer meets each recording for the first time
+    bool primed, priming;
     int64_t priming_from;
     TraceWindow at[TRACE_WINDOWS];
     FedgateTraceTrust trust;
