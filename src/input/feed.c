@@ -36,15 +36,17 @@ static bool fail_stalled(Feed *feed, int64_t ticket, Error *error)
                 file->path, (unsigned long long)source_line(file, dataset->rows[row].offset));
 }
 
-// Locked. Waits until the group is pinned and its copy is queued. Whoever asks for a group has given the
-// compute of the one that its copy must wait for.
+// Waits until the group is pinned and its copy is queued. Locked: not when it is there. Whoever asks for a
+// group has given the compute of the one that its copy must wait for.
 static bool await_queued(Feed *feed, int64_t ticket, Error *error)
 {
     int64_t until_ns = clock_monotonic_ns(clock_real()) + feed->stall_ns;
     struct timespec until = {.tv_sec = until_ns / second_ns, .tv_nsec = until_ns % second_ns};
     for (bool late = false;;) {
-        if (feed->queued <= ticket && feed->marked + feed->lag <= ticket)
-            ring_mark(feed, ticket - feed->lag);
+        if (feed->queued <= ticket && feed->marked + feed->lag <= ticket) {
+            ring_record(feed, ticket - feed->lag);
+            feed->marked = ticket - feed->lag + 1;
+        }
         ring_queue_copies(feed);
         if (feed->queued > ticket)
             return true;
@@ -106,11 +108,14 @@ static int take(Feed *feed, bool grouped, Taken *ret, Error *error)
         return 0;
     int64_t ticket = feed->taken, begin_ns = feed_now(feed);
     FeedEntry *entry = &feed->entry[ticket % feed->depth_count];
-    pthread_mutex_lock(&feed->lock);
-    if (grouped && !feed->serial)
-        feed->lag = feed->spec.slots;
-    bool good = await_queued(feed, ticket, error), there = false;
-    pthread_mutex_unlock(&feed->lock);
+    bool good = true, there = false;
+    const int64_t lag = grouped && !feed->serial ? feed->spec.slots : 1;
+    if (feed->queued <= ticket || feed->lag != lag) {   // the lock may have to be waited for
+        pthread_mutex_lock(&feed->lock);
+        feed->lag = lag;
+        good = await_queued(feed, ticket, error);
+        pthread_mutex_unlock(&feed->lock);
+    }
     int64_t prepared_ns = feed_now(feed);
     bool device_waits = grouped && feed->asynchronous;
     if (!good || !bring(feed, entry, ticket, device_waits, &there, error))
@@ -120,12 +125,10 @@ static int take(Feed *feed, bool grouped, Taken *ret, Error *error)
                    .wait_ns = prepared_ns - begin_ns,
                    .exposed_ns = device_waits ? 0 : end_ns - prepared_ns,
                    .handed_ns = device_waits ? prepared_ns : end_ns};   // the device's wait: handing over
-    pthread_mutex_lock(&feed->lock);
     feed_depth(feed, STAGE_COPY, there ? 1 : 0);
     feed->taken++;
     feed->slot[ticket % feed->spec.slots].ticket = ticket;
     account(feed, entry, ret->exposed_ns);
-    pthread_mutex_unlock(&feed->lock);
     return 1;
 }
 
@@ -188,43 +191,38 @@ int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int6
     return 1;
 }
 
-// Locked.
-static void mark(Feed *feed, int64_t ticket)
+// The device is asked before the lock is taken. begun: compute up to `ticket` was given, or begins now.
+// given: its entry is not needed any more, but for its copy.
+static void move_on(Feed *feed, int64_t ticket, bool begun, bool given)
 {
-    if (feed->serial)   // planted: the next copy is given only when the next batch is asked for
-        return;
-    ring_mark(feed, ticket);
-    ring_queue_copies(feed);
-}
-
-static void release(Feed *feed, int64_t ticket)
-{
-    feed->released = ticket + 1;
-    ring_free(feed);
-    if (feed->idle > 0)
+    begun = begun && !feed->serial;   // planted: the next copy is given only when the next batch is asked for
+    if (begun)
+        ring_record(feed, ticket);
+    pthread_mutex_lock(&feed->lock);
+    if (begun) {
+        feed->marked = ticket + 1;
+        ring_queue_copies(feed);
+    }
+    if (given)
+        feed->released = ticket + 1;
+    if (given && feed->idle > 0)
         pthread_cond_signal(&feed->work);
+    pthread_mutex_unlock(&feed->lock);
 }
 
 void feed_compute_begins(Feed *feed, const FeedBatch *batch)
 {
-    pthread_mutex_lock(&feed->lock);
-    mark(feed, batch->step);
-    pthread_mutex_unlock(&feed->lock);
+    move_on(feed, batch->step, true, false);
 }
 
 void feed_release(Feed *feed, const FeedBatch *batch)
 {
-    pthread_mutex_lock(&feed->lock);
-    release(feed, batch->step);
-    pthread_mutex_unlock(&feed->lock);
+    move_on(feed, batch->step, false, true);
 }
 
 void feed_group_given(Feed *feed, const FeedGroup *group)
 {
-    pthread_mutex_lock(&feed->lock);
-    mark(feed, feed->slot[group->slot].ticket);
-    release(feed, feed->slot[group->slot].ticket);
-    pthread_mutex_unlock(&feed->lock);
+    move_on(feed, feed->slot[group->slot].ticket, true, true);
 }
 
 void feed_epoch_digest(const Feed *feed, int64_t *ret_rows, uint64_t *ret_digest)

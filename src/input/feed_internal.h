@@ -4,7 +4,8 @@
 // straight into ring entry ticket % depth; a group whose batches are all there is pinned; it is copied
 // into device slot ticket % slots, in ticket order; then the consumer takes it, gives its compute and
 // releases it. The entry is freed for the next group when it was released and its copy has ended. Counters
-// only grow: freed <= released <= taken <= queued <= pinned <= claimed. Below `lock` all is under it.
+// only grow: freed <= released <= taken <= queued <= pinned <= claimed. Below `lock` all is under it, but the
+// device is asked without it: by one thread for copies, by one whether a copy has ended.
 #ifndef FEDGATE_FEED_INTERNAL_H
 #define FEDGATE_FEED_INTERNAL_H
 
@@ -126,17 +127,20 @@ struct Feed {
     pthread_mutex_t lock;
     pthread_cond_t work, ready;
     bool synchronised;   // lock and conditions exist
-    bool stop, polling;
+    bool stop;
+    bool copying, looking;   // a thread queues copies; asks whether a copy has ended
     int idle;   // workers without work
     int64_t claimed, claimed_batches;   // groups wholly given to workers, batches of the one after them
-    int64_t pinned, queued, taken, released, freed;
-    int64_t marked, lag;   // a copy may be queued for tickets below marked + lag: see feed_mark
+    int64_t pinned, released, freed;
+    _Atomic int64_t queued;   // written under the lock
+    int64_t marked, lag;   // a copy may be queued for tickets below marked + lag: see ring_record
     int64_t failed;   // ticket that failed; INT64_MAX none
     Error error;
 
     StageMeter meter[STAGE_COUNT];   // of taken batches
     int64_t depth[STAGE_COUNT][DEPTH_MAX + 1];
-    int64_t epoch_rows, last_rows;
+    // The consumer's own, like what `meter` says of taken batches.
+    int64_t taken, epoch_rows, last_rows;
     uint64_t epoch_digest, last_digest;
     int64_t opened_ns;
 };
@@ -150,15 +154,17 @@ int64_t feed_rows_of(const Feed *feed, const GroupPlace *place, int64_t i);   //
 int64_t feed_used_bytes(const Feed *feed, const GroupPlace *place);   // the digests follow
 WARN_UNUSED bool ring_open(Feed *feed, Error *error);
 void ring_close(Feed *feed);
-// All below: locked. ring_free: looks which entries are free again.
-void ring_free(Feed *feed);
+// All below: locked. ring_look: is the entry released first free again? Unlocks while it asks.
+bool ring_wants_look(const Feed *feed);   // one may be, and nobody asks
+bool ring_look(Feed *feed);
 bool ring_has_room(const Feed *feed);
 FeedEntry *ring_claim(Feed *feed, int64_t *ret_ticket, int64_t *ret_batch);
 void ring_filled(Feed *feed, FeedEntry *entry, const BatchMeter *meter);
 // Per batch (lag 1): the copy of the next batch may begin when the compute of `ticket` begins. By groups (lag
 // = slots): the slot of `ticket` may be copied into when the compute given so far has ended.
-void ring_mark(Feed *feed, int64_t ticket);
-void ring_queue_copies(Feed *feed);   // what is pinned and allowed; a failure is that of its ticket
+void ring_record(Feed *feed, int64_t ticket);   // not locked; what follows sets `marked` to ticket + 1
+void ring_queue_copies(
+    Feed *feed);   // unlocks while it asks; what is pinned and allowed; a failure is that of its ticket
 
 // -- feed_rows.c
 WARN_UNUSED bool feed_rows_open(FeedWorker *worker, Feed *feed, size_t capacity, Error *error);

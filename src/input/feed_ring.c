@@ -197,14 +197,24 @@ void ring_close(Feed *feed)
 
 // -- filling
 
-void ring_free(Feed *feed)
+bool ring_wants_look(const Feed *feed)
 {
-    for (; feed->freed < feed->released; feed->freed++) {
-        FeedEntry *entry = &feed->entry[feed->freed % feed->depth_count];
-        if (!feed->spec.resident && !device_event_done(entry->copied))
-            return;
-        entry->free_ns = feed_now(feed);
-    }
+    return feed->claimed < feed->total && feed->freed < feed->released && !feed->looking;
+}
+
+bool ring_look(Feed *feed)
+{
+    FeedEntry *entry = &feed->entry[feed->freed % feed->depth_count];
+    feed->looking = true;
+    pthread_mutex_unlock(&feed->lock);
+    bool ended = feed->spec.resident || device_event_done(entry->copied);
+    pthread_mutex_lock(&feed->lock);
+    feed->looking = false;
+    if (!ended)
+        return false;
+    entry->free_ns = feed_now(feed);
+    feed->freed++;
+    return true;
 }
 
 bool ring_has_room(const Feed *feed)
@@ -256,17 +266,15 @@ void ring_filled(Feed *feed, FeedEntry *entry, const BatchMeter *meter)
         feed->pinned++;
     feed_depth(feed, STAGE_COLLATE, feed->pinned - feed->queued);
     ring_queue_copies(feed);
-    pthread_cond_signal(&feed->ready);
 }
 
 // -- copies
 
-void ring_mark(Feed *feed, int64_t ticket)
+void ring_record(Feed *feed, int64_t ticket)
 {
     FeedSlot *slot = &feed->slot[ticket % feed->spec.slots];
     device_record_compute(feed->spec.device, slot->given);
     slot->given_ns = feed_now(feed);
-    feed->marked = ticket + 1;
 }
 
 static bool queue_copy(Feed *feed, int64_t ticket, const FeedSlot *before, Error *error)
@@ -280,16 +288,27 @@ static bool queue_copy(Feed *feed, int64_t ticket, const FeedSlot *before, Error
            error_prefix(error, "input stage 'copy'");
 }
 
+static bool may_be_copied(const Feed *feed, int64_t ticket)
+{
+    return ticket < least(feed->total, feed->failed) && ticket < feed->marked + feed->lag &&
+           feed->pinned > least(ticket + feed->ahead, feed->total - 1);
+}
+
 void ring_queue_copies(Feed *feed)
 {
-    Error error = ERROR_INIT;
     const int64_t slots = feed->spec.slots;
-    while (feed->queued < least(feed->total, feed->failed) && feed->queued < feed->marked + feed->lag &&
-           feed->pinned > least(feed->queued + feed->ahead, feed->total - 1)) {
-        const int64_t ticket = feed->queued;
+    if (feed->copying)   // it looks again before it leaves
+        return;
+    for (int64_t ticket; may_be_copied(feed, ticket = feed->queued);) {
         const FeedSlot *before = &feed->slot[(ticket + slots - feed->lag) % slots];
+        Error error = ERROR_INIT;
         feed_depth(feed, STAGE_PIN, feed->pinned - ticket);
-        if (!feed->spec.resident && !queue_copy(feed, ticket, before, &error)) {
+        feed->copying = true;
+        pthread_mutex_unlock(&feed->lock);
+        bool good = feed->spec.resident || queue_copy(feed, ticket, before, &error);
+        pthread_mutex_lock(&feed->lock);
+        feed->copying = false;
+        if (!good) {
             feed_fail(feed, ticket, &error);
             return;
         }
@@ -297,6 +316,7 @@ void ring_queue_copies(Feed *feed)
             before->given_ns > 0 ? feed->entry[ticket % feed->depth_count].ready_ns - before->given_ns : 0;
         feed->meter[STAGE_COPY].blocked_in_ns += late_ns > 0 ? late_ns : 0;
         feed->meter[STAGE_COPY].blocked_out_ns += late_ns < 0 ? -late_ns : 0;
-        feed->queued++;
+        feed->queued = ticket + 1;
+        pthread_cond_signal(&feed->ready);
     }
 }

@@ -55,19 +55,13 @@ void feed_fail(Feed *feed, int64_t ticket, const Error *error)
     pthread_cond_broadcast(&feed->ready);
 }
 
-// Copies of released groups have not ended, and nobody looks whether they have.
-static bool wants_look(const Feed *feed)
-{
-    return feed->claimed < feed->total && feed->freed < feed->released && !feed->polling;
-}
-
 // Both are entered and left with the lock held.
 static bool fill_next(FeedWorker *worker)
 {
     Feed *feed = worker->feed;
     int64_t ticket, batch;
     FeedEntry *entry = ring_claim(feed, &ticket, &batch);
-    if (feed->idle > 0 && (ring_has_room(feed) || wants_look(feed)))
+    if (feed->idle > 0 && (ring_has_room(feed) || ring_wants_look(feed)))
         pthread_cond_signal(&feed->work);
     pthread_mutex_unlock(&feed->lock);
     Error error = ERROR_INIT;
@@ -84,16 +78,18 @@ static bool fill_next(FeedWorker *worker)
 static void await_room(FeedWorker *worker)
 {
     Feed *feed = worker->feed;
-    bool more = feed->claimed < feed->total;
+    bool more = feed->claimed < feed->total, look = ring_wants_look(feed);
+    if (look && ring_look(feed))
+        return;
     int64_t begin_ns = feed_now(feed);
     feed->idle++;
-    if (wants_look(feed)) {
+    if (look && !feed->looking && !feed->stop) {
         int64_t until_ns = clock_monotonic_ns(clock_real()) + look_ns;
         struct timespec until = {.tv_sec = until_ns / second_ns, .tv_nsec = until_ns % second_ns};
-        feed->polling = true;
+        feed->looking = true;
         pthread_cond_clockwait(&feed->work, &feed->lock, CLOCK_MONOTONIC, &until);
-        feed->polling = false;
-    } else {
+        feed->looking = false;
+    } else if (!feed->stop && !ring_has_room(feed)) {
         pthread_cond_wait(&feed->work, &feed->lock);
     }
     feed->idle--;
@@ -109,7 +105,6 @@ void *feed_worker_main(void *context)
           0);   // ns; the default of 50 us would double the interval of looking
     pthread_mutex_lock(&feed->lock);
     for (bool good = true; good && !feed->stop;) {
-        ring_free(feed);
         if (ring_has_room(feed))
             good = fill_next(worker);
         else

@@ -329,6 +329,38 @@ START_TEST(stages_count_batches_and_copies_go_by_groups)
 }
 END_TEST
 
+static void await_copies(const Timeline *timeline, size_t count)
+{
+    for (int tries = 0; tries < 400 && timeline_count(timeline) < count; tries++)
+        clock_sleep_ns(clock_real(), 5000000);
+    clock_sleep_ns(clock_real(), 20000000);   // time for one too many
+    ck_assert_uint_eq(timeline_count(timeline), count);
+}
+
+START_TEST(copies_run_ahead_as_far_as_there_are_slots)
+{
+    FeedBench b = feed_bench_on(backend_of(false), "input.rows=memory");
+    Error *error = &b.bench.error;
+    Timeline *timeline = timeline_new(1000);
+    device_trace(b.device, timeline);
+    b.spec.group = 2;
+    Feed *feed = feed_open(&b.spec, error);
+    static FeedGroup group;
+    int64_t wait_ns, exposed_ns;
+    await_copies(timeline, 1);   // before it is known that groups are asked for
+    for (size_t taken = 1; taken <= 4; taken++) {
+        ck_assert_int_eq(feed_next_group(feed, &group, &wait_ns, &exposed_ns, error), 1);
+        await_copies(timeline, taken + (size_t)b.spec.slots - 1);
+        feed_group_given(feed, &group);
+        await_copies(timeline, taken + (size_t)b.spec.slots);
+    }
+    device_trace(b.device, NULL);
+    feed_close(feed);
+    timeline_free(timeline);
+    feed_bench_done(&b);
+}
+END_TEST
+
 START_TEST(a_group_too_large_is_refused)
 {
     FeedBench b = feed_bench_on(backend_of(false), NULL);
@@ -527,6 +559,7 @@ static Suite *suite(void)
     tcase_add_test(t, batches_without_a_remainder_make_no_smaller_group);
     tcase_add_loop_test(t, a_feed_takes_what_its_formula_says, 0, 2);
     tcase_add_test(t, stages_count_batches_and_copies_go_by_groups);
+    tcase_add_test(t, copies_run_ahead_as_far_as_there_are_slots);
     tcase_add_test(t, a_group_too_large_is_refused);
     tcase_add_loop_test(t, rows_that_lie_on_the_device_are_the_same_batches, 0, 12);
     tcase_add_test(t, nothing_is_copied_while_resident_rows_are_trained_on);
