@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FEDGATE_BACKEND_ABI = 3, FEDGATE_REASON_SIZE = 256 };
+enum { FEDGATE_BACKEND_ABI = 4, FEDGATE_REASON_SIZE = 256 };
 
 typedef enum FedgateType { FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16 } FedgateType;
 static inline int64_t fedgate_type_bytes(FedgateType type)
@@ -60,7 +60,6 @@ typedef struct FedgateFacts {   // what an opened device says of itself
     int64_t workspace_bytes;   // of device memory that `workspace` wants; 0: none
     unsigned types;   // 1 << FedgateType for each type the operations take
     bool asynchronous;   // operations return before they have run
-    bool masks;   // `dense` writes the mask that `dense_back` reads
     char timeline[64];   // what the spans come from: "cpu staging thread"
 } FedgateFacts;
 // What the driver says of the card's memory. Bytes; -1: cannot be said.
@@ -105,12 +104,6 @@ typedef struct FedgateAssemble {
     bool accumulate;   // backward: add to the gradient
     int64_t *nonfinite;   // forward: grows by the numeric inputs that are no finite numbers; may be NULL
 } FedgateAssemble;
-// Bytes of the mask of a layer's output: rows of out bits, each row filled up to 16 bytes. The order of the
-// bits is the back end's.
-static inline int64_t fedgate_mask_bytes(int64_t rows, int64_t out)
-{
-    return rows * ((out + 127) / 128 * 16);
-}
 // Row i of the target arrays = row index[i] of the tables: rows that lie on the device become a batch.
 typedef struct FedgateGather {
     float *numeric, *target;
@@ -126,7 +119,6 @@ typedef struct FedgateDense {   // y[rows x out] = x[rows x in] w[in x out] + bi
     void *y;
     int64_t rows, in, out;
     bool relu;
-    void *mask;   // with relu: which y are above 0, 16-byte aligned; may be NULL
 } FedgateDense;
 typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = dy w' x below_scale where x >
                                     // 0 when below_relu
@@ -137,7 +129,6 @@ typedef struct FedgateDenseBack {   // dw = x' dy, db = column sums of dy, dx = 
     int64_t rows, in, out;
     bool accumulate, below_relu;   // add to dw and db; x is the output of a ReLU
     float below_scale;
-    const void *mask;   // of x, as `dense` wrote it; NULL: x says it itself
     float *dx_sums;   // [in] column sums of dx as stored, which are db of the layer below; added to
                       // like db; NULL: not wanted, as for db
 } FedgateDenseBack;

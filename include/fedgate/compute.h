@@ -32,7 +32,6 @@ typedef struct DeviceInfo {
     int64_t workspace_bytes;   // account "workspaces"
     int64_t other_bytes;   // of the card, held by others just before this device opened; 0: none, or unknown
     bool asynchronous;   // operations return before they have run
-    bool masks;   // layers keep the bits of their ReLU
     bool records;   // device_record_begin is there
     bool traces;   // spans come only from device_trace_begin to _end
     char timeline[64];   // what the spans come from

@@ -36,7 +36,6 @@ typedef struct PlanDevice {      // what the plan must know of the device
     int64_t workspace_bytes;     // of its operations
     int64_t recording_bytes;     // allowed for the recording of one slot; 0: it records nothing
     int64_t granule_bytes;       // pieces of its arena are rounded up to; 0: no arena
-    bool masks;                  // it keeps the bits of each ReLU beside the activations
     bool assumed;                // nobody asked a device: the three figures above are assumed
 } PlanDevice;
 typedef struct PlanAccount {     // bytes = count x each

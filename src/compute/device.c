@@ -68,7 +68,6 @@ static bool describe(Device *device, const FedgateFacts *facts)
     info->context_bytes = facts->context_bytes;
     info->workspace_bytes = facts->workspace_bytes;
     info->asynchronous = facts->asynchronous;
-    info->masks = facts->masks;
     info->records = device->backend->replay != NULL;
     info->traces = device->backend->trace_begin != NULL;
     FedgateMemoryUse use;

@@ -13,7 +13,6 @@ PlanDevice night_plan_device(const DeviceInfo *device)
                         .workspace_bytes = device->workspace_bytes,
                         .recording_bytes = device->records ? RECORDING_BYTES : 0,
                         .granule_bytes = DEVICE_GRANULE,
-                        .masks = device->masks,
                         .assumed = device->name[0] == '\0'};
 }
 

@@ -7,7 +7,6 @@
 #include "plan_internal.h"
 
 enum { MASTER_BYTES = 4, CODE_BYTES = 4, TARGET_BYTES = 4, LOGIT_BYTES = 4, MOMENTS = 2 };
-enum { MASK_BITS = 128, MASK_BYTES = 16 };   // a row of a mask is filled up to: fedgate_mask_bytes
 enum { ALIGNMENT = 64 };   // of each array inside one allocation, as trainer and input cut them
 
 int64_t plan_input_width(const PlanShape *shape)
@@ -79,25 +78,16 @@ static int64_t value_bytes(const PlanShape *shape, size_t block, int64_t element
     return block == shape->layers + 1 ? LOGIT_BYTES : element;   // logits are FP32 in every precision
 }
 
-// Words of bits of one sample's ReLU.
-static int64_t mask_words(const PlanShape *shape, bool masks, size_t block)
+static int64_t arm_block_bytes(const PlanShape *shape, size_t block, int64_t element)
 {
-    bool relu = masks && block >= 1 && block <= shape->layers;
-    return relu ? (shape->hidden[block - 1] + MASK_BITS - 1) / MASK_BITS : 0;
+    return plan_plus(plan_times(values_of(shape, block, element), value_bytes(shape, block, element)),
+                     plan_times(gradients_of(shape, block, element), element));
 }
 
-static int64_t arm_block_bytes(const PlanShape *shape, bool masks, size_t block, int64_t element)
+int64_t plan_block_bytes(const PlanShape *shape, size_t block)
 {
-    int64_t bytes =
-        plan_plus(plan_times(values_of(shape, block, element), value_bytes(shape, block, element)),
-                  plan_times(gradients_of(shape, block, element), element));
-    return plan_plus(bytes, mask_words(shape, masks, block) * MASK_BYTES);
-}
-
-int64_t plan_block_bytes(const PlanShape *shape, bool masks, size_t block)
-{
-    int64_t bytes = arm_block_bytes(shape, masks, block, shape->bytes_per_element);
-    return is_half(shape) ? plan_plus(bytes, arm_block_bytes(shape, masks, block, MASTER_BYTES)) : bytes;
+    int64_t bytes = arm_block_bytes(shape, block, shape->bytes_per_element);
+    return is_half(shape) ? plan_plus(bytes, arm_block_bytes(shape, block, MASTER_BYTES)) : bytes;
 }
 
 int64_t plan_row_bytes(const PlanShape *shape)
@@ -116,26 +106,24 @@ static int64_t padding_of(int64_t rows, int64_t width, int64_t element)
     return plan_aligned(bytes) - bytes;
 }
 
-static int64_t arm_padding(const PlanShape *shape, bool masks, int64_t element, int64_t microbatch)
+static int64_t arm_padding(const PlanShape *shape, int64_t element, int64_t microbatch)
 {
     int64_t padding = 0;
     for (size_t i = 0; i < shape->layers + 2; i++)
         padding += padding_of(microbatch, values_of(shape, i, element), value_bytes(shape, i, element)) +
-                   padding_of(microbatch, gradients_of(shape, i, element), element) +
-                   padding_of(microbatch, mask_words(shape, masks, i), MASK_BYTES);
+                   padding_of(microbatch, gradients_of(shape, i, element), element);
     return padding;
 }
 
-PlanPadding plan_padding(const PlanShape *shape, bool masks, int64_t microbatch)
+PlanPadding plan_padding(const PlanShape *shape, int64_t microbatch)
 {
-    return (PlanPadding){arm_padding(shape, masks, shape->bytes_per_element, microbatch),
-                         is_half(shape) ? arm_padding(shape, masks, MASTER_BYTES, microbatch) : 0};
+    return (PlanPadding){arm_padding(shape, shape->bytes_per_element, microbatch),
+                         is_half(shape) ? arm_padding(shape, MASTER_BYTES, microbatch) : 0};
 }
 
-PlanPadding plan_most_padding(const PlanShape *shape, bool masks)
+PlanPadding plan_most_padding(const PlanShape *shape)
 {
-    int64_t arrays = 2 * (int64_t)(shape->layers + 2) + (masks ? (int64_t)shape->layers : 0),
-            most = arrays * (ALIGNMENT - 1);
+    int64_t arrays = 2 * (int64_t)(shape->layers + 2), most = arrays * (ALIGNMENT - 1);
     return (PlanPadding){most, is_half(shape) ? most : 0};
 }
 
@@ -231,24 +219,20 @@ static void add_sample(MemoryPlan *plan, const char *name, const char *ledger, i
                                          .pieces = pieces});
 }
 
-void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool masks, bool resident)
+void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool resident)
 {
     const int64_t element = shape->bytes_per_element;
-    int64_t values = 0, reference = 0, words = 0;
+    int64_t values = 0, reference = 0;
     for (size_t i = 0; i < shape->layers + 2; i++) {
         values = plan_plus(values, plan_plus(values_of(shape, i, element), gradients_of(shape, i, element)));
         reference = plan_plus(
             reference, plan_plus(values_of(shape, i, MASTER_BYTES), gradients_of(shape, i, MASTER_BYTES)));
-        words = plan_plus(words, mask_words(shape, masks, i));
     }
     // the logits are counted apart, as they do not follow the precision
     add_sample(plan, "activations", "activations", values - shape->outputs, element, "values", 1);
     add_sample(plan, "logits", "activations", shape->outputs, LOGIT_BYTES, "values", 0);
-    add_sample(plan, "masks", "activations", words, MASK_BYTES, "words of 128 bits", 0);
-    if (is_half(shape)) {
+    if (is_half(shape))
         add_sample(plan, "parity activations", "parity activations", reference, MASTER_BYTES, "values", 1);
-        add_sample(plan, "parity masks", "parity activations", words, MASK_BYTES, "words of 128 bits", 0);
-    }
     if (!resident && shape->validation_rows > 0)
         add_sample(plan, "validation piece", "validation", 1, plan_row_bytes(shape), "row", TABLE_PIECES);
 }

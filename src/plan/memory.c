@@ -25,13 +25,13 @@ int64_t plan_equal_blocks(int64_t bytes, size_t count, size_t index)
     return (int64_t)((Wide)bytes * (Wide)(index + 1) / (Wide)count);
 }
 
-static void fill_blocks(MemoryPlan *plan, const PlanShape *shape, bool masks, int64_t asked_blocks)
+static void fill_blocks(MemoryPlan *plan, const PlanShape *shape, int64_t asked_blocks)
 {
     int64_t activations = plan_times(plan->microbatch, plan->per_sample_bytes), cumulative = 0;
     bool by_layer = asked_blocks == 0 && shape != NULL;
     size_t count = by_layer ? shape->layers + 2 : (size_t)asked_blocks;
     for (size_t i = 0; i < count && i < PLAN_BLOCKS; i++) {
-        int64_t bytes = by_layer ? plan_times(plan->microbatch, plan_block_bytes(shape, masks, i))
+        int64_t bytes = by_layer ? plan_times(plan->microbatch, plan_block_bytes(shape, i))
                                  : plan_equal_blocks(activations, count, i) - cumulative;
         if (by_layer && i == 0 && plan->validation_rows < shape->validation_rows)
             bytes = plan_plus(bytes, plan->validation_bytes);   // the piece stands beside the inputs
@@ -169,7 +169,7 @@ static MemoryPlan lay_out(const Given *given, bool resident, PlanPadding padding
     if (per_sample)
         plan_add_declared(&plan, "sample (declared)", per_sample, true);
     else
-        plan_add_per_sample(&plan, given->shape, given->device.masks, resident);
+        plan_add_per_sample(&plan, given->shape, resident);
     if (!state)
         plan_add_rounding(&plan, given->device.granule_bytes);
     plan.available_bytes = plan.budget_bytes - plan.state_bytes;
@@ -203,7 +203,6 @@ bool plan_memory(const Config *config, const PlanShape *shape, const PlanDevice 
                  Error *error)
 {
     const Given given = {config, shape, device ? *device : (PlanDevice){0}};
-    const bool masks = given.device.masks;
     if (!check_figures(config, shape, error))
         return false;
     bool resident = false;
@@ -211,11 +210,11 @@ bool plan_memory(const Config *config, const PlanShape *shape, const PlanDevice 
     if (!shape) {
         plan = lay_out(&given, false, (PlanPadding){0, 0});
     } else {
-        const PlanPadding most = plan_most_padding(shape, masks);
+        const PlanPadding most = plan_most_padding(shape);
         plan = lay_out(&given, false, most);
         resident = rows_stay(&plan, shape);
         plan = lay_out(&given, resident, most);
-        MemoryPlan exact = lay_out(&given, resident, plan_padding(shape, masks, plan.microbatch));
+        MemoryPlan exact = lay_out(&given, resident, plan_padding(shape, plan.microbatch));
         if (exact.microbatch ==
             plan.microbatch)   // else the bytes saved by rounding less let another one fit
             plan = exact;
@@ -223,7 +222,7 @@ bool plan_memory(const Config *config, const PlanShape *shape, const PlanDevice 
     }
     refuse(&plan, given.device.context_bytes);
     bool computed = config_integer(config, "memory.per_sample") == 0;
-    fill_blocks(&plan, computed ? shape : NULL, masks, config_integer(config, "memory.blocks"));
+    fill_blocks(&plan, computed ? shape : NULL, config_integer(config, "memory.blocks"));
     *ret_plan = plan;
     return true;
 }

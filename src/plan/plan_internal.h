@@ -16,18 +16,18 @@ int64_t plan_equal_blocks(int64_t bytes, size_t count, size_t index);
 // -- accounts.c
 int64_t plan_input_width(const PlanShape *shape);   // numeric inputs and embeddings of one sample
 int64_t plan_weights(const PlanShape *shape);   // numbers in matrices, biases and embeddings
-// A sample's: inputs, hidden layers, logits. masks: with the bits of the ReLUs.
-int64_t plan_block_bytes(const PlanShape *shape, bool masks, size_t block);
+// A sample's: inputs, hidden layers, logits.
+int64_t plan_block_bytes(const PlanShape *shape, size_t block);
 typedef struct PlanPadding {   // bytes that arrays inside one allocation are rounded up by
     int64_t own, reference;
 } PlanPadding;
-PlanPadding plan_padding(const PlanShape *shape, bool masks, int64_t microbatch);
-PlanPadding plan_most_padding(const PlanShape *shape, bool masks);   // for whatever microbatch
+PlanPadding plan_padding(const PlanShape *shape, int64_t microbatch);
+PlanPadding plan_most_padding(const PlanShape *shape);   // for whatever microbatch
 void plan_add_account(MemoryPlan *plan, PlanAccount account);   // its bytes and their sum; not of 0 bytes
 void plan_add_declared(MemoryPlan *plan, const char *name, int64_t bytes, bool per_sample);
 // resident: all validation rows stay on the device.
 void plan_add_state(MemoryPlan *plan, const PlanShape *shape, bool resident, PlanPadding padding);
-void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool masks, bool resident);
+void plan_add_per_sample(MemoryPlan *plan, const PlanShape *shape, bool resident);
 int64_t plan_aligned(int64_t bytes);   // up to a cache line, as arrays inside one allocation are cut
 int64_t plan_row_bytes(const PlanShape *shape);   // one row of a table on the device
 

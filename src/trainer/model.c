@@ -214,7 +214,7 @@ void trainer_score_bytes(const TrainShape *shape, ScoreBytes *ret_bytes)
     layout_init(&layout, shape);
     *ret_bytes = (ScoreBytes){
         .weights = layout.floats * (int64_t)sizeof(float),
-        .activations = network_measure(shape, FEDGATE_FP32, PREDICT_ROWS, false, false),
+        .activations = network_measure(shape, FEDGATE_FP32, PREDICT_ROWS, false),
         .input = PREDICT_ROWS * (shape->numeric + shape->categorical) * (int64_t)sizeof(float),
         .workspace = PREDICT_ROWS * shape->outputs * (int64_t)sizeof(double) + trainer_fixed_bytes().sums,
     };

@@ -61,14 +61,12 @@ static int64_t cut_block(Network *network, char *block)
     network->dx = network->shape.categorical > 0 ? slice(block, &at, rows, width, type) : NULL;
     for (size_t i = 0; i <= network->shape.layers; i++)
         network->back[i] = slice(block, &at, rows, layer_out(&network->shape, i), type);
-    for (size_t i = 0; network->masks && i < network->shape.layers; i++)
-        network->mask[i] = slice_bytes(block, &at, fedgate_mask_bytes(rows, layer_out(&network->shape, i)));
     return at;
 }
 
-int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training, bool masks)
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training)
 {
-    Network network = {.shape = *shape, .type = type, .rows = rows, .training = training, .masks = masks};
+    Network network = {.shape = *shape, .type = type, .rows = rows, .training = training};
     layout_init(&network.layout, shape);
     return cut_block(&network, NULL);
 }
@@ -136,8 +134,7 @@ bool network_open(Network *network, Device *device, const TrainShape *shape, Fed
                          .kind = kind,
                          .type = type,
                          .rows = rows,
-                         .training = training,
-                         .masks = device_info(device)->masks};
+                         .training = training};
     if (!(device_info(device)->types & 1u << type)) {
         *network = (Network){0};
         return FAIL(error, ERROR_UNAVAILABLE, 0, "compute back end '%s' does not compute in '%s'",
@@ -196,12 +193,6 @@ static const void *layer_input(const Network *network, const Rows *rows, size_t 
     return layer > 0 ? network->value[layer - 1] : network->x ? network->x : rows->numeric;
 }
 
-// A unit that dropout silenced has no gradient either, which the mask of the ReLU before it does not know.
-static void *mask_of(const Network *network, const Dropout *dropout, size_t layer)
-{
-    return network->masks && dropout && !(dropout->keep < 1) ? network->mask[layer] : NULL;
-}
-
 static void take_input(Network *network, const Rows *rows, bool training)
 {
     int64_t *nonfinite = training && network->steps ? &network->steps->nonfinite : NULL;
@@ -229,8 +220,7 @@ void network_forward(Network *network, const Rows *rows, const Dropout *dropout)
                            .rows = rows->count,
                            .in = layer_in(&network->layout, shape, i),
                            .out = layer_out(shape, i),
-                           .relu = i < shape->layers,
-                           .mask = i < shape->layers ? mask_of(network, dropout, i) : NULL};
+                           .relu = i < shape->layers};
         device_dense(network->device, &op);
         if (dropout && dropout->keep < 1 && i < shape->layers)
             device_dropout(network->device, &(FedgateDropout){.type = network->type,
@@ -282,8 +272,7 @@ void network_backward(Network *network, const Rows *rows, const Dropout *dropout
                                .out = layer_out(shape, i),
                                .accumulate = accumulate,
                                .below_relu = i > 0,
-                               .below_scale = dropout ? 1 / dropout->keep : 1,
-                               .mask = i > 0 ? mask_of(network, dropout, i - 1) : NULL};
+                               .below_scale = dropout ? 1 / dropout->keep : 1};
         device_dense_back(network->device, &op);
     }
     if (network->dx) {

@@ -67,13 +67,12 @@ typedef struct Network {
     FedgateType type;   // of the passes
     FedgateEmbedding embeddings[SHAPE_CATEGORICAL];
     int64_t rows;
-    bool training, masks;
+    bool training;
     bool abandoned;   // the device hangs: nobody waits for it any more
     float *weights, *gradients, *moments;   // master weights; moments: first, then second
     void *pass;   // weights as the passes read them, of `type`; the master weights themselves in FP32
     void *x, *dx;   // of `type`; NULL in FP32 without embeddings: the batch itself is the input
     void *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];   // of `type`, but for the logits, which are FP32
-    void *mask[SHAPE_LAYERS];   // of the ReLU, where the device keeps them
     double *sums;   // loss, square sum of the gradients
     StepBlock *steps;   // device
     FedgateStepState *state;   // device, inside `steps`
@@ -107,11 +106,10 @@ bool network_open(Network *network, Device *device, const TrainShape *shape, Fed
 void network_close(Network *network);
 // Bytes of activations that network_open would take for this network, which holds no memory and needs no
 // device.
-int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training, bool masks);
+int64_t network_measure(const TrainShape *shape, FedgateType type, int64_t rows, bool training);
 bool network_hold(Network *network, Held held, int64_t bytes, Error *error);   // instead of what it held
 void network_refresh(Network *network);   // pass = weights, after these were loaded or changed by hand
-// dropout: of a training pass (keep may be 1), whose numeric inputs are counted and whose backward pass reads
-// the masks; NULL: of any other.
+// dropout: of a training pass (keep may be 1), whose numeric inputs are counted; NULL: of any other.
 void network_forward(Network *network, const Rows *rows, const Dropout *dropout);
 void network_loss(Network *network, const Rows *rows, float scale, bool gradient);   // adds to sums[SUM_LOSS]
 void network_backward(Network *network, const Rows *rows, const Dropout *dropout, bool accumulate);

@@ -90,7 +90,7 @@ static void set_workspace(void *device, void *address)
 
 __attribute__((constructor)) static void fill(void)
 {
-    const AsyncOptions options = {.records = true, .masks = true, .hang_at = number("CARD_HANG", 0)};
+    const AsyncOptions options = {.records = true, .hang_at = number("CARD_HANG", 0)};
     within = *async_backend(&fedgate_cpu_backend, &options);
     fedgate_backend = within;
     fedgate_backend.name = "cuda";

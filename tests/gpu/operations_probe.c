@@ -51,7 +51,7 @@ static void no_tf32(Gpu *gpu, int64_t rows, int64_t in, int64_t out)
           dx = array_new(gpu, FEDGATE_FP32, rows * in, 0);
     free(none);
     device_dense(gpu->device, &(FedgateDense){FEDGATE_FP32, FEDGATE_FP32, x.at, w.at, bias.at, y.at, rows, in,
-                                              out, false, NULL});
+                                              out, false});
     device_dense_back(gpu->device, &(FedgateDenseBack){.x = x.at,
                                                        .w = w.at,
                                                        .dy = dy.at,
@@ -113,8 +113,7 @@ static double long_layer(Gpu *gpu, FedgateType type, int64_t in)
     Array x = array_noise(gpu, type, rows * in, 0, 24, 1), w = array_noise(gpu, type, in * out, 0, 25, 1);
     float none[16] = {0};
     Array bias = array_of(gpu, type, none, out), y = array_new(gpu, type, rows * out, 0);
-    device_dense(gpu->device,
-                 &(FedgateDense){type, type, x.at, w.at, bias.at, y.at, rows, in, out, false, NULL});
+    device_dense(gpu->device, &(FedgateDense){type, type, x.at, w.at, bias.at, y.at, rows, in, out, false});
     array_fetch(gpu, &y);
     double error = 0, square = 0;
     for (int64_t i = 0; i < rows; i++)
@@ -150,8 +149,7 @@ static double nan_shows(Gpu *gpu, FedgateType type, int64_t rows, int64_t in, in
     values[3 * in + 5] = NAN;
     Array x = array_of(gpu, type, values, rows * in), w = array_noise(gpu, type, in * out, 0, 31, 1),
           bias = array_noise(gpu, type, out, 0, 32, 1), y = array_new(gpu, type, rows * out, 0);
-    device_dense(gpu->device,
-                 &(FedgateDense){type, type, x.at, w.at, bias.at, y.at, rows, in, out, relu, NULL});
+    device_dense(gpu->device, &(FedgateDense){type, type, x.at, w.at, bias.at, y.at, rows, in, out, relu});
     array_fetch(gpu, &y);
     free(values);
     bool shown = true, elsewhere = false;
@@ -171,8 +169,8 @@ static void overflow(Gpu *gpu, bool relu)
         w[i] = 200;
     Array ax = array_of(gpu, FEDGATE_FP16, x, rows * in), aw = array_of(gpu, FEDGATE_FP16, w, in * out),
           ab = array_of(gpu, FEDGATE_FP16, bias, out), y = array_new(gpu, FEDGATE_FP16, rows * out, 0);
-    device_dense(gpu->device, &(FedgateDense){FEDGATE_FP16, FEDGATE_FP16, ax.at, aw.at, ab.at, y.at, rows, in,
-                                              out, relu, NULL});
+    device_dense(gpu->device,
+                 &(FedgateDense){FEDGATE_FP16, FEDGATE_FP16, ax.at, aw.at, ab.at, y.at, rows, in, out, relu});
     array_fetch(gpu, &y);
     int finite = 0;
     for (int64_t i = 0; i < rows * out; i++)

@@ -92,7 +92,7 @@ static void forward(Gpu *gpu, FedgateType type, FedgateType y_type, bool relu, i
         Array x = array_noise(gpu, type, rows * in, 0, 1, 1),
               w = array_noise(gpu, type, in * out, offset, 2, 1),
               bias = array_noise(gpu, type, out, offset, 3, 1), y = array_new(gpu, y_type, rows * out, 0);
-        FedgateDense op = {type, y_type, x.at, w.at, bias.at, y.at, rows, in, out, relu, NULL};
+        FedgateDense op = {type, y_type, x.at, w.at, bias.at, y.at, rows, in, out, relu};
         ret->differ += gpu_twice(gpu, call_dense, &op, (Array *[]){&y}, 1);
         check(&(Check){.y = &y,
                        .a = x.plain,
@@ -233,7 +233,7 @@ static void judge_check(Gpu *gpu, FedgateType type)
     const float factor[WRONGS] = {(float)(1 + 8 * rounding), 0, NAN};
     Array x = array_noise(gpu, type, ROWS * IN, 0, 1, 1), w = array_noise(gpu, type, IN * OUT, 0, 2, 1),
           bias = array_noise(gpu, type, OUT, 0, 3, 1), y = array_new(gpu, type, ROWS * OUT, 0);
-    FedgateDense op = {type, type, x.at, w.at, bias.at, y.at, ROWS, IN, OUT, false, NULL};
+    FedgateDense op = {type, type, x.at, w.at, bias.at, y.at, ROWS, IN, OUT, false};
     device_dense(gpu->device, &op);
     array_fetch(gpu, &y);
     Check c = {.y = &y, .a = x.plain, .b = w.plain, .bias = bias.plain, .rows = ROWS, .columns = OUT};

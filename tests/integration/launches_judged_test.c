@@ -15,7 +15,7 @@ typedef struct Judged {
     Json *evidence;
 } Judged;
 
-static const AsyncOptions usual = {.records = true, .traces = true, .masks = true, .operation_ns = 20000};
+static const AsyncOptions usual = {.records = true, .traces = true, .operation_ns = 20000};
 
 // What a night adds to the sections that the trainer makes.
 static void complete(Judged *judged, const TrainResult *result)

@@ -334,7 +334,6 @@ static void *open_device(int index, int threads, const FedgateHost *host, Fedgat
         return NULL;
     }
     ret_facts->asynchronous = true;
-    ret_facts->masks = async_asked.masks;
     snprintf(ret_facts->timeline, sizeof ret_facts->timeline, "async lanes");
     return device;
 }

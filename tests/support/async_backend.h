@@ -2,14 +2,14 @@
 // back end, run in order by a thread, with copies on a second one.
 //
 // It is strict where a GPU is silent: nothing but operations and marks may be given while it records, an
-// event that is waited for was recorded, a mask says what the rows say. A breach ends the program.
+// event that is waited for was recorded. A breach ends the program.
 #ifndef FEDGATE_TESTS_ASYNC_BACKEND_H
 #define FEDGATE_TESTS_ASYNC_BACKEND_H
 
 #include <fedgate/backend_abi.h>
 
 typedef struct AsyncOptions {
-    bool records, traces, masks;
+    bool records, traces;
     int64_t operation_ns;   // each operation lasts so much longer
     int64_t copy_ns;   // each copy likewise
     int64_t hang_at;   // this settle (1 is the first) never ends before async_release; 0: none

@@ -24,60 +24,14 @@ static void begin_operation(void)
 OPERATION(gather, gather, FedgateGather)
 OPERATION(assemble, assemble, FedgateAssemble)
 OPERATION(assemble_back, assemble, FedgateAssemble)
+OPERATION(dense, dense, FedgateDense)
+OPERATION(dense_back, dense_back, FedgateDenseBack)
 OPERATION(dropout, dropout, FedgateDropout)
 OPERATION(loss, loss, FedgateLoss)
 OPERATION(score, score, FedgateScore)
 OPERATION(cast, cast, FedgateCast)
 OPERATION(adam, adam, FedgateAdam)
 #undef OPERATION
-
-static bool positive(FedgateType type, const void *values, int64_t at)
-{
-    if (type == FEDGATE_FP32)
-        return ((const float *)values)[at] > 0;
-    uint16_t bits = ((const uint16_t *)values)[at];
-    return bits != 0 && bits < 0x8000;   // NaN counts as positive: its mask bit is nobody's business
-}
-
-static void run_dense(AsyncDevice *device, const Command *command)
-{
-    FedgateDense op = command->op.dense;
-    uint8_t *mask = op.mask;
-    op.mask = NULL;
-    begin_operation();
-    async_within->dense(device->inner, &op);
-    for (int64_t i = 0; mask && i < op.rows; i++) {
-        uint8_t *row = mask + i * fedgate_mask_bytes(1, op.out);
-        memset(row, 0, (size_t)fedgate_mask_bytes(1, op.out));
-        for (int64_t j = 0; j < op.out; j++)
-            if (positive(op.y_type, op.y, i * op.out + j))
-                row[j / 8] |= (uint8_t)(1u << j % 8);
-    }
-}
-
-static void run_dense_back(AsyncDevice *device, const Command *command)
-{
-    FedgateDenseBack op = command->op.dense_back;
-    const uint8_t *mask = op.mask;
-    op.mask = NULL;
-    begin_operation();
-    for (int64_t i = 0; mask && op.below_relu && i < op.rows; i++)
-        for (int64_t j = 0; j < op.in; j++)
-            if (positive(op.type, op.x, i * op.in + j) !=
-                ((mask[i * fedgate_mask_bytes(1, op.in) + j / 8] >> j % 8) & 1))
-                async_breach("a mask differs from the rows it stands for");
-    async_within->dense_back(device->inner, &op);
-}
-
-static void give_dense(void *device, const FedgateDense *op)
-{
-    async_give(device, &(Command){.run = run_dense, .op.dense = *op});
-}
-
-static void give_dense_back(void *device, const FedgateDenseBack *op)
-{
-    async_give(device, &(Command){.run = run_dense_back, .op.dense_back = *op});
-}
 
 static void run_settle(AsyncDevice *device, const Command *command)
 {

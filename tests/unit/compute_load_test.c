@@ -29,7 +29,7 @@ typedef struct Answer {
     const char *words;
 } Answer;
 static const Answer answers[] = {
-    {"abi", ERROR_CONFIG, "is refused: contract 1, not 3"},
+    {"abi", ERROR_CONFIG, "is refused: contract 1, not 4"},
     {"size", ERROR_CONFIG, "is refused: contract of 8 bytes"},
     {"symbol", ERROR_CONFIG, "has no 'fedgate_backend'"},
     {"empty", ERROR_CONFIG, "'fake' is refused: a required slot is empty"},

@@ -39,22 +39,21 @@ START_TEST(the_plan_knows_what_the_device_says_of_itself)
                        .context_bytes = 5,
                        .workspace_bytes = 6,
                        .asynchronous = true,
-                       .masks = true,
                        .records = true};
     PlanDevice device = night_plan_device(&info);
     ck_assert(device.context_bytes == 5 && device.workspace_bytes == 6 && device.granule_bytes == 512);
-    ck_assert(device.masks && device.recording_bytes > 0 && !device.assumed);
+    ck_assert(device.recording_bytes > 0 && !device.assumed);
     info.name[0] = '\0';   // nobody was asked
-    info.records = info.masks = false;
+    info.records = false;
     device = night_plan_device(&info);
-    ck_assert(device.assumed && device.recording_bytes == 0 && !device.masks);
+    ck_assert(device.assumed && device.recording_bytes == 0);
 }
 END_TEST
 
 START_TEST(the_plan_knows_how_rows_come_to_the_device)
 {
     PlanShape shape = {.numeric = 9, .categorical = 1};
-    const DeviceInfo cpu = {.masks = false}, card = {.asynchronous = true, .records = true},
+    const DeviceInfo cpu = {.asynchronous = false}, card = {.asynchronous = true, .records = true},
                      bare = {.asynchronous = true};
     night_plan_feeding(config, &cpu, 100 * 40 + 7, &shape);
     ck_assert(shape.group == 1 && !shape.resident && shape.read_back_bytes == 0 && shape.resident_bytes == 0);

@@ -32,8 +32,7 @@ static const PlanShape shape = {.numeric = 5,
 static const PlanDevice card = {.context_bytes = 700000000,
                                 .workspace_bytes = 72 << 20,
                                 .recording_bytes = 4 << 20,
-                                .granule_bytes = GRANULE,
-                                .masks = true};
+                                .granule_bytes = GRANULE};
 
 static Config *with(const char *const *sets, size_t count)
 {
@@ -99,15 +98,14 @@ START_TEST(a_card_is_planned_with_everything_that_is_on_it)
         {"input.slots", 3 * SLOT},
         {"validation", 50 * ROW},
         {"workspace", 1000},
-        // values and gradients of 16 rows; the gradient of the logits fills half a line; bits of 8 and of 130
-        // units fill one and two words of 16 bytes
-        {"activations", 16 * (2 * 2 * (14 + 8 + 130) + 4 + 2) + 32 + 16 * (16 + 32)},
+        // values and gradients of 16 rows; the gradient of the logits fills half a line
+        {"activations", 16 * (2 * 2 * (14 + 8 + 130) + 4 + 2) + 32},
         {"parity weights", weights4},
         {"parity gradients", weights4},
         {"parity optimizer", 2 * weights4},
         {"parity step state", 128 + 100 * 12},
         {"parity workspace", 16},
-        {"parity activations", 16 * (2 * 4 * (14 + 8 + 130 + 1)) + 16 * (16 + 32)},
+        {"parity activations", 16 * (2 * 4 * (14 + 8 + 130 + 1))},
         {"score weights", weights4},
         {"score activations", 4096},
         {"score input", 700},
@@ -191,8 +189,7 @@ START_TEST(the_largest_microbatch_leaves_room_for_all_of_it)
     // context and workspaces fill what twice the microbatch would need
     PlanDevice full = card;
     OWNED(Config, config_free) *config = WITH("train.batch=262144", "input.slots=2", "input.prefetch=1");
-    const int64_t budget = 21600000000, words = 3 * (4096 / 128),
-                  sample = 4 * 2 * (3 * 4096 + 1) + 16 * words,
+    const int64_t budget = 21600000000, sample = 4 * 2 * (3 * 4096 + 1),
                   weights = 1025 * 4096 + 2 * (4097 * 4096) + 4097, pieces = 4 + 2 + 1 + 2 + 1,
                   slots = 2 * (INT64_C(262144) * 1025 * 4 + 64),
                   state = 5 * 4 * weights + 128 + 12 + slots + (72 << 20) + 2 * (4 << 20) + 700000000 +
@@ -247,8 +244,7 @@ START_TEST(what_was_assumed_is_said)
         static const char *const always[] = {
             "  arena rounding       15.36 kB = 30 pieces at most x 512 B\n",
             "  ring (pinned)        20.8 kB = 5 slots of a group of batches x 4.16 kB\n",
-            "  rounding (pinned)    4.608 kB = 9 pieces at most x 512 B\n",
-            "  masks                48 B a sample = 3 words of 128 bits x 16 B\n"};
+            "  rounding (pinned)    4.608 kB = 9 pieces at most x 512 B\n"};
         for (size_t k = 0; k < sizeof always / sizeof always[0]; k++)
             ck_assert_msg(strstr(text, always[k]) != NULL, "no '%s' in:\n%s", always[k], text);
     }

@@ -14,7 +14,7 @@ typedef struct Run {
     AsyncCounts counts;
 } Run;
 
-static const AsyncOptions plain = {.records = true, .traces = true, .masks = true};
+static const AsyncOptions plain = {.records = true, .traces = true};
 
 static bool stop_at(void *context, const TrainProgress *progress)
 {
