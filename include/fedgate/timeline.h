@@ -81,6 +81,53 @@ WARN_UNUSED bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_st
 // step length stays within 10 % of the median of the second half. Pure.
 size_t timeline_warmup(const int64_t *length_ns, size_t steps);
 
+// -- the sustained rule: one piece of arithmetic for the evidence of a night and for a stored trace. Pure.
+typedef struct OverlapLimits {
+    double floor;   // share of copy time under kernels that a step must reach
+    double steps;   // share of the steps that must reach it
+    double starved, pageable;   // most of the time without device work, of the bytes from pageable memory
+} OverlapLimits;
+typedef struct OverlapSeries {   // [count] each, steps after warm-up, in step order; ns and bytes
+    const double *length, *copy, *hidden, *kernel, *starved, *bytes, *pageable;
+    size_t count;
+} OverlapSeries;
+typedef enum OverlapRule {
+    OVERLAP_STEPS,   // steps that hide their copies; one that exposes under 1 % of its length does
+    OVERLAP_BOUND,   // lower 95 % bound of the mean hidden share
+    OVERLAP_BULK,   // when 1 % of the time or more is exposed: of the steps with copies those that hide them
+    OVERLAP_STARVED,   // time without device work; a step's length counts as at most 10 medians
+    OVERLAP_PAGEABLE,
+    OVERLAP_TREND,   // fall of the hidden share over the run that cannot be chance
+    OVERLAP_RULE_COUNT
+} OverlapRule;
+typedef enum OverlapWord {
+    OVERLAP_SUSTAINED,
+    OVERLAP_NOT_SUSTAINED,
+    OVERLAP_INCONCLUSIVE,   // under OVERLAP_LEAST_STEPS steps, and failure is not certain
+    OVERLAP_NO_COPIES,
+    OVERLAP_UNTRUSTED
+} OverlapWord;
+enum { OVERLAP_LEAST_STEPS = 20 };
+typedef struct OverlapRuling {
+    OverlapWord word;   // one of the first four
+    double value[OVERLAP_RULE_COUNT], limit[OVERLAP_RULE_COUNT];   // what is not finite never holds
+    size_t n[OVERLAP_RULE_COUNT];   // steps behind each value
+    bool few;   // value[OVERLAP_STEPS] is then the best that enough steps could still reach
+    size_t steps, reached, copying;   // steps, those at the floor, those with copies
+    double hidden_share, kernel_share, exposed_share;   // of copy time; of time; of time
+} OverlapRuling;
+extern const struct OverlapRuleInfo {
+    const char *what;   // as in "<what> is 93.00 %"
+    bool at_least;
+} overlap_rules[OVERLAP_RULE_COUNT];
+const char *overlap_word(OverlapWord word);
+bool overlap_holds(const OverlapRuling *ruling, OverlapRule rule);
+// Time of all steps, none of which counts for more than 10 medians. scratch: count numbers.
+double overlap_time(const double *length, size_t count, double *scratch);
+// scratch: 2 x series->count numbers.
+void overlap_judge(const OverlapSeries *series, const OverlapLimits *limits, double *scratch,
+                   OverlapRuling *ret);
+
 // Chrome / Perfetto trace JSON ("traceEvents", microsecond ts with three decimals) of the whole timeline,
 // written atomically.
 WARN_UNUSED bool timeline_export_chrome(const Timeline *timeline, const char *process_name, const char *path,

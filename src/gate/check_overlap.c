@@ -1,18 +1,20 @@
 // check_overlap - was the device kept busy while the next batch was copied, and did it stay so?
 //
-// Order: trust, shape of the evidence, then the rules from coarse to fine. A step counts as hidden when
-// enough of its copy time is under kernels, or when what is exposed is under 1 % of the step; then its ratio
-// is 1, here and in the mean.
+// Order: trust, shape of the evidence, then the rules from coarse to fine. The rules of copies are those of
+// src/timeline/sustained.c, which a stored trace is judged by as well.
 #include "gate_internal.h"
 
 #include <fedgate/stats.h>
+#include <fedgate/timeline.h>
+#include <stdio.h>
 
-enum { BATCHES = 10, WINDOW_MOST = 100 };
-static const double SMALL_EXPOSED = 0.01, TREND_FALL = 0.01, TREND_CONFIDENCE = 0.999;
+enum { WINDOW_MOST = 100 };
+static const double WINDOWS_MOST = 2;   // times the steps recorded in them
 
 typedef struct Steps {
     const double *index, *length, *copy, *hidden, *kernel, *busy, *starved, *bytes, *pageable;
     size_t count;
+    double recorded_ns;   // warm-up included
 } Steps;
 
 static bool trusted(const Section *timeline)
@@ -81,6 +83,7 @@ static bool read_steps(const Section *timeline, Steps *ret)
         return false;
     }
     ret->count = section.length;
+    ret->recorded_ns = stats_sum(ret->length, ret->count);
     if (!marked || ret->count == 0) {
         finding_set(section.finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
                     marked ? "no step was recorded on the device" : "the timeline has no step marks");
@@ -146,6 +149,10 @@ static void judge_resident(const Section *timeline, const Steps *s, const Config
     Figure worst = {0, config_real(policy, "overlap.starved"), "ratio", 0};
     double covered = 0;
     size_t count = 0;
+    double *scratch = section_scratch(timeline, s->count);
+    if (scratch == NULL) {
+        return;
+    }
     for (size_t at = 0; recorded ? count < json_count(windows) : at < s->count; count++) {
         double share = NAN;
         if (!starved_share(timeline, windows, s, count, &at, &share, &covered)) {
@@ -154,16 +161,17 @@ static void judge_resident(const Section *timeline, const Steps *s, const Config
         worst.value = share > worst.value ? share : worst.value;
     }
     worst.n = (int64_t)count;
-    // Windows may not be shorter than the steps in them, nor hide what the steps starve.
-    Figure steps = {stats_sum(s->starved, s->count) / stats_sum(s->length, s->count), worst.limit, "ratio",
-                    (int64_t)s->count};
+    // Windows may not be shorter than the steps in them or far longer, nor hide what the steps starve.
+    Figure steps = {stats_sum(s->starved, s->count) / overlap_time(s->length, s->count, scratch), worst.limit,
+                    "ratio", (int64_t)s->count};
     if (!require_at_most(ret, worst, "time without device work in the worst sampled window") ||
         !require_at_most(ret, steps, "time without device work over all steps")) {
         return;
     }
-    if (count > 0 && covered < stats_sum(s->length, s->count)) {
+    double judged = stats_sum(s->length, s->count);
+    if (count > 0 && (covered < judged || covered > WINDOWS_MOST * s->recorded_ns)) {
         finding_set(ret, OUTCOME_ERROR, worst, "the sampled windows last %.0f ns, the steps in them %.0f",
-                    covered, stats_sum(s->length, s->count));
+                    covered, judged);
         return;
     }
     if (s->count < STEPS_TO_JUDGE || count == 0) {
@@ -177,99 +185,60 @@ static void judge_resident(const Section *timeline, const Steps *s, const Config
                 worst.value * 100, count);
 }
 
-// Bulk copies in a few steps would drown among steps that copy nothing: what is exposed over the run must be
-// small, or the steps that do copy hide their copies in the same share.
-static bool judge_bulk(const Steps *s, const double *ratio, const Config *policy, Finding *ret)
+static void judge_few(const OverlapRuling *ruling, Figure figure, Finding *ret)
 {
-    double exposed = stats_sum(s->copy, s->count) - stats_sum(s->hidden, s->count);
-    double floor = config_real(policy, "overlap.floor");
-    size_t copying = 0;
-    size_t reached = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        copying += s->copy[i] > 0;
-        reached += s->copy[i] > 0 && ratio[i] >= floor;
-    }
-    Figure share = {(double)reached / (double)copying, config_real(policy, "overlap.steps"), "ratio",
-                    (int64_t)copying};
-    return exposed < SMALL_EXPOSED * stats_sum(s->length, s->count) ||
-           require_at_least(ret, share, "share of the steps with copies that hide them");
-}
-
-// Effective hidden ratio of each step; returns how many reach the floor.
-static size_t hidden_ratios(const Steps *s, double floor, double *ret_ratio)
-{
-    size_t reached = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        bool small = s->copy[i] - s->hidden[i] < SMALL_EXPOSED * s->length[i];
-        ret_ratio[i] = small ? 1 : s->hidden[i] / s->copy[i];
-        reached += ret_ratio[i] >= floor;
-    }
-    return reached;
-}
-
-static bool judge_few(size_t steps, size_t reached, const Config *policy, Finding *ret)
-{
-    if (steps >= STEPS_TO_JUDGE) {
-        return true;
-    }
-    double best =
-        (double)(reached + STEPS_TO_JUDGE - steps) / STEPS_TO_JUDGE;   // were all missing steps perfect
-    Figure figure = {best, config_real(policy, "overlap.steps"), "ratio", (int64_t)steps};
-    bool lost = best < figure.limit;
+    bool lost = ruling->word == OVERLAP_NOT_SUSTAINED;
     finding_set(ret, lost ? OUTCOME_FAIL : OUTCOME_INCONCLUSIVE, figure,
                 lost ? "%zu of %zu steps after warm-up hide their copies: %d steps could no longer pass"
                      : "%zu of %zu steps after warm-up hide their copies, %d steps are needed",
-                reached, steps, STEPS_TO_JUDGE);
-    return false;
+                ruling->reached, ruling->steps, OVERLAP_LEAST_STEPS);
 }
 
-static bool judge_trend(const double *ratio, size_t count, Finding *ret)
+static Figure figure_of(const OverlapRuling *ruling, OverlapRule rule)
 {
-    Trend trend;
-    stats_trend(ratio, count, TREND_CONFIDENCE, &trend);
-    bool falls = !(trend.slope_upper >= 0) && !(trend.fall <= TREND_FALL);   // a NaN falls
-    if (falls) {
-        finding_set(ret, OUTCOME_FAIL, (Figure){trend.fall, TREND_FALL, "ratio", (int64_t)count},
-                    "the hidden share of copy time falls by %.2f %% over the run, %.2f %% may be chance",
-                    trend.fall * 100, TREND_FALL * 100);
-    }
-    return !falls;
+    return (Figure){ruling->value[rule], ruling->limit[rule], "ratio", (int64_t)ruling->n[rule]};
 }
 
 static void judge_copies(const Section *timeline, const Steps *s, const Config *policy, Finding *ret)
 {
-    double floor = config_real(policy, "overlap.floor");
-    int64_t n = (int64_t)s->count;
-    double *ratio = section_scratch(timeline, s->count);
-    if (ratio == NULL) {
+    const OverlapLimits limits = {
+        .floor = config_real(policy, "overlap.floor"),
+        .steps = config_real(policy, "overlap.steps"),
+        .starved = config_real(policy, "overlap.starved"),
+        .pageable = config_real(policy, "overlap.pageable"),
+    };
+    const OverlapSeries series = {s->length,  s->copy,  s->hidden,   s->kernel,
+                                  s->starved, s->bytes, s->pageable, s->count};
+    double *scratch = section_scratch(timeline, 2 * s->count);
+    if (scratch == NULL) {
         return;
     }
-    size_t reached = hidden_ratios(s, floor, ratio);
-    if (!judge_few(s->count, reached, policy, ret)) {
+    OverlapRuling ruling;
+    overlap_judge(&series, &limits, scratch, &ruling);
+    if (ruling.few) {
+        judge_few(&ruling, figure_of(&ruling, OVERLAP_STEPS), ret);
         return;
     }
-    BatchMean mean;
-    stats_batch_mean(ratio, s->count, BATCHES, &mean);
-    double copy = stats_sum(s->copy, s->count);
-    double bytes = stats_sum(s->bytes, s->count);
-    Figure steps = {(double)reached / (double)n, config_real(policy, "overlap.steps"), "ratio", n};
-    Figure pageable = {stats_sum(s->pageable, s->count) / bytes, config_real(policy, "overlap.pageable"),
-                       "ratio", n};
-    Figure starved = {stats_sum(s->starved, s->count) / stats_sum(s->length, s->count),
-                      config_real(policy, "overlap.starved"), "ratio", n};
-    Figure bound = {mean.lower, floor, "ratio", n};
-    if (require_at_least(ret, steps, "share of steps that hide their copies") &&
-        require_at_least(ret, bound, "lower bound of the mean hidden share of copy time") &&
-        judge_bulk(s, ratio, policy, ret) && require_at_most(ret, starved, "time without device work") &&
-        require_at_most(ret, pageable, "share of bytes copied from pageable memory") &&
-        judge_trend(ratio, s->count, ret)) {
-        // While no kernel runs no copy can hide, so their share of the time is the ceiling.
-        finding_set(ret, OUTCOME_PASS, bound,
-                    "%.2f %% of copy time is hidden, %zu of %zu steps reach %.0f %%; kernels run %.2f %% of "
-                    "the time",
-                    stats_sum(s->hidden, s->count) / copy * 100, reached, s->count, floor * 100,
-                    stats_sum(s->kernel, s->count) / stats_sum(s->length, s->count) * 100);
+    for (int i = 0; i < OVERLAP_RULE_COUNT; i++) {
+        OverlapRule rule = (OverlapRule)i;
+        Figure figure = figure_of(&ruling, rule);
+        if (overlap_rules[rule].at_least ? !require_at_least(ret, figure, overlap_rules[rule].what)
+                                         : !require_at_most(ret, figure, overlap_rules[rule].what)) {
+            return;
+        }
     }
+    // Bulk copies lie in few steps: their share of copy time may be low while all of it is short.
+    char bulk[96] = "";
+    if (ruling.copying < ruling.steps) {
+        (void)snprintf(bulk, sizeof bulk, "; %zu of the steps hold copies, exposed for %.2f %% of the time",
+                       ruling.copying, ruling.exposed_share * 100);
+    }
+    // While no kernel runs no copy can hide, so their share of the time is the ceiling.
+    finding_set(
+        ret, OUTCOME_PASS, figure_of(&ruling, OVERLAP_BOUND),
+        "%.2f %% of copy time is hidden, %zu of %zu steps reach %.0f %%%s; kernels run %.2f %% of the time",
+        ruling.hidden_share * 100, ruling.reached, ruling.steps, limits.floor * 100, bulk,
+        ruling.kernel_share * 100);
 }
 
 void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
@@ -299,5 +268,5 @@ void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
         finding_set(ret, OUTCOME_NOT_APPLICABLE, (Figure){NAN, NAN, "", (int64_t)steps.count},
                     "nothing was copied to the device, and the data was not declared resident");
     }
-    judge_device_steps(evidence, &timeline, policy, ret);
+    judge_device_steps(evidence, &timeline, steps.length, steps.count, policy, ret);
 }

@@ -77,8 +77,10 @@ enum { JUDGE_MEMORY_BYTES = 1000 * 1000 * 1000 };   // series of 64 MB of JSON f
 
 // -- judges, one file each
 void check_overlap(const Json *evidence, const Config *policy, Finding *ret);
-// overlap_device.c: what lies between the sampled windows. Makes a finding of `overlap` worse, never better.
-void judge_device_steps(const Json *evidence, const Section *timeline, const Config *policy, Finding *ret);
+// overlap_device.c: what lies between the sampled windows, of which `window_ns` are the step lengths. Makes
+// a finding of `overlap` worse, never better.
+void judge_device_steps(const Json *evidence, const Section *timeline, const double *window_ns, size_t steps,
+                        const Config *policy, Finding *ret);
 void check_fed(const Json *evidence, const Config *policy, Finding *ret);
 void check_plausible(const Json *evidence, const Config *policy, Finding *ret);
 void check_closure(const Json *evidence, const Config *policy, Finding *ret);

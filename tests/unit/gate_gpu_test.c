@@ -5,6 +5,9 @@
 #define DEVICE_STEPS(covered, total, longest, slow)                                                          \
     "{\"count\":80,\"covered\":" covered ",\"apart\":2,\"apart_ns\":9,\"total_ns\":" total                   \
     ",\"median_ns\":1000000,\"p99_ns\":1100000,\"longest_ns\":" longest ",\"slow_ns\":" slow "}"
+#define TIMED(count, covered, total, median, longest)                                                        \
+    "{\"count\":" count ",\"covered\":" covered ",\"apart\":2,\"apart_ns\":9,\"total_ns\":" total            \
+    ",\"median_ns\":" median ",\"p99_ns\":1100000,\"longest_ns\":" longest ",\"slow_ns\":0}"
 #define GOOD_STEPS DEVICE_STEPS("78", "80000000", "2000000", "0")
 
 // The good night as a card's, sampled in three windows: steps 0 to 29, 40 to 69 and 80 to 99.
@@ -90,6 +93,31 @@ static const Row between_rows[] = {
       {"timeline.device_steps", DEVICE_STEPS("78", "100000000", "6000000", "6000000")}},
      FAILS,
      "6.00 %",
+     {0}},
+    {"steps of windows four times as long as the clock's",
+     "overlap",
+     {{"timeline.device_steps", TIMED("80", "78", "16000000", "249999", "700000")}},
+     ERR,
+     "contradict each other",
+     {0}},
+    {"and a quarter as long",
+     "overlap",
+     {{"timeline.device_steps", TIMED("80", "78", "300000000", "4000001", "6000000")}},
+     ERR,
+     "contradict each other",
+     {0}},
+    {"more time in the windows than in the run",
+     "overlap",
+     {{"timeline.device_steps", TIMED("80", "78", "73000000", "950000", "1000000")}},
+     ERR,
+     "contradict each other",
+     {0}},
+    {"more steps in the windows than in the run",
+     "overlap",
+     {{"timeline.device_steps", TIMED("60", "58", "80000000", "1300000", "1500000")},
+      {"window.done_steps", "60"}},
+     ERR,
+     "contradict each other",
      {0}},
     {"another type", "overlap", {{"timeline.device_steps", "[]"}}, ERR, "not an object", {0}},
     {"a figure missing", "overlap", {{"timeline.device_steps.slow_ns", NULL}}, ABSENT, "slow_ns", {0}},
@@ -177,10 +205,14 @@ static const Row between_rows[] = {
     {                                                                                                        \
         "timeline.resident", "true"                                                                          \
     }
-#define ZEROS       "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"
-#define LENGTHS     "[99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99,99]"
-#define KERNELS     "[88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88,88]"
-#define SOME        "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,9,9]"
+#define ZEROS "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"
+#define LENGTHS                                                                                              \
+    "[990000,990000,990000,990000,990000,990000,990000,990000,990000,990000,990000,990000,990000,990000,"    \
+    "990000,990000,990000,990000,990000,990000,990000,990000,990000,990000]"
+#define KERNELS                                                                                              \
+    "[880000,880000,880000,880000,880000,880000,880000,880000,880000,880000,880000,880000,880000,880000,"    \
+    "880000,880000,880000,880000,880000,880000,880000,880000,880000,880000]"
+#define SOME        "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,90000,90000]"
 #define ONE_WINDOW  "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23]"
 #define TWO_WINDOWS "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,90,91]"
 static const Row resident_rows[] = {
