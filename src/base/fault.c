@@ -30,6 +30,7 @@ static const FaultRow fault_rows[] = {
     // -- arithmetic of a back end
     {"compute.tf32", "FP32 multiplications round their operands to TF32 in secret."},
     {"compute.bf16_sums", "BF16 multiplications keep their running sums in BF16."},
+    {"compute.fp16_sums", "FP16 multiplications keep their running sums in FP16."},
     {"compute.metric_bf16", "Losses are summed in BF16."},
     {"compute.hang_step", "From this training step on a kernel of the cuda back end never ends."},
     // -- training

@@ -4,10 +4,12 @@
 // identity record without those, and the metric. Every judged night keeps its pairs, refused or not: choosing
 // among them would be choosing the answer. Each night that brings a pair which was not there with these
 // values is one look at them, and the judge spends its error over the looks; of two pairs of one seed the
-// newer stays. Pairs of another length replace those before, and are a look like any other. The file says
-// only what runs/<run>/evidence.json says too.
+// newer stays. Pairs of another length replace those before, and are a look like any other. A pair that is no
+// number fails its own night and stays out of later ones; its look counts. The file says only what
+// runs/<run>/evidence.json says too.
 #include "night_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { PAIRS_FORMAT = 1, PAIRS_KEPT = 512, PAIRS_NAME_HEX = 16, PAIRS_LOOKS = 1000000 };
@@ -67,6 +69,24 @@ static Json *join_pairs(const Json *earlier, const Json *tonight, bool *ret_new)
     return joined;
 }
 
+static bool is_pair(const Json *pair)
+{
+    int64_t seed = json_integer_or(json_get(pair, "seed"), -1);
+    return seed >= 0 && json_text_or(json_get(pair, "run"), NULL) != NULL &&
+           isfinite(json_number_or(json_get(pair, "reference"), (double)NAN)) &&
+           isfinite(json_number_or(json_get(pair, "candidate"), (double)NAN));
+}
+
+// Number of the first entry that is no pair or whose seed stands before; their count when all are sound.
+static size_t first_bad(const Json *pairs)
+{
+    size_t i = 0;
+    while (i < json_count(pairs) && is_pair(json_at(pairs, i)) &&
+           find_seed(pairs, json_at(pairs, i)) == json_at(pairs, i))
+        i++;
+    return i;
+}
+
 static bool read_pairs(const Night *night, const char *metric, Json **ret_stored, Error *error)
 {
     char path[FILE_PATH_SIZE];
@@ -82,9 +102,15 @@ static bool read_pairs(const Night *night, const char *metric, Json **ret_stored
                  json_integer_or(json_get(stored, "looks"), 0) >= 1 &&
                  json_integer_or(json_get(stored, "looks"), 0) <= PAIRS_LOOKS &&
                  json_integer_or(json_get(stored, "steps"), 0) >= 1;
+    size_t bad = sound ? first_bad(json_get(stored, "pairs")) : 0;
     if (stored != NULL && !sound)
         (void)FAIL(error, ERROR_DATA, 0, "file '%s' does not hold parity pairs of format %d", path,
                    PAIRS_FORMAT);
+    if (sound && bad < json_count(json_get(stored, "pairs"))) {
+        sound = FAIL(error, ERROR_DATA, 0,
+                     "file '%s' does not hold parity pairs: entry %zu is none, or of a seed before it", path,
+                     bad);
+    }
     if (!sound)
         return error_hint(error, "Without the pairs of earlier nights this one cannot be judged: restore the "
                                  "file, or remove it to begin again.");
@@ -119,6 +145,16 @@ bool night_pairs_join(const Night *night, Json *parity, Error *error)
     return true;
 }
 
+static Json *sound_pairs(const Json *pairs)
+{
+    Json *sound = json_make_array();
+    for (size_t i = 0; i < json_count(pairs); i++) {
+        if (is_pair(json_at(pairs, i)))
+            json_add(sound, json_copy_deep(json_at(pairs, i)));
+    }
+    return sound;
+}
+
 bool night_pairs_keep(const Night *night, Error *error)
 {
     const Json *parity = json_get(night->evidence, "parity"), *metric = json_get(parity, "metric");
@@ -129,7 +165,7 @@ bool night_pairs_keep(const Night *night, Error *error)
     json_put_integer(kept, "format", PAIRS_FORMAT);
     json_put(kept, "looks", json_copy_deep(json_get(metric, "looks")));
     json_put(kept, "steps", json_copy_deep(json_find(parity, "trajectory.steps")));
-    json_put(kept, "pairs", json_copy_deep(json_get(metric, "pairs")));
+    json_put(kept, "pairs", sound_pairs(json_get(metric, "pairs")));
     return file_join(folder, night->options->home, "parity", error) &&
            file_make_directories(folder, 0750, error) &&
            pairs_path(night, json_text_or(json_get(metric, "name"), ""), path, error) &&

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COMPARED_ROWS = 2048, ARBITER_ROWS = 128, ARBITER_LEAST_ROWS = 8 };
+enum { COMPARED_ROWS = 2048, ARBITER_ROWS = 128, ARBITER_LEAST_ROWS = 8, ARBITER_GROUPS = 4 };
 static const double arbiter_flop = 4e8;   // a quarter of a second of plain loops
 static const double switched = 1e-5;   // more than FP32 errs, 1e-7 to 1e-6, unless a unit switched
 
@@ -184,16 +184,17 @@ static double reference_errors(const Parity *parity, const Gradients *gradients,
 
 // The reference against float64. A unit whose sum lies within FP32 rounding of 0 switches, in one comparison
 // of some fifty, and every tensor below it errs as if the arm rounded. Other rows tell them apart: an arm
-// that rounds errs on all.
+// that rounds errs on all, a unit switches in all groups once in millions.
 static bool ask_arbiter(Parity *parity, const float *weights, const Rows *rows, Gradients *gradients,
                         Error *error)
 {
     const TrainShape *shape = &parity->trainer->network.shape;
     double errors[LAYOUT_PARAMETERS], least = INFINITY;
     Rows few = *rows;
-    few.count = arbiter_rows(parity, rows->count > 1 ? rows->count / 2 : 1);
+    few.count = arbiter_rows(parity, rows->count > ARBITER_GROUPS ? rows->count / ARBITER_GROUPS : 1);
     gradients->reference_rows = few.count;
-    for (int group = 0; group < 2 && few.first + few.count <= rows->first + rows->count; group++) {
+    for (int group = 0; group < ARBITER_GROUPS && few.first + few.count <= rows->first + rows->count;
+         group++) {
         if (!one_arm(parity, ARM_REFERENCE, weights, &few, gradients->of[ARM_REFERENCE], error) ||
             !exact_gradient(parity, weights, &few, gradients->exact, gradients->square, error))
             return false;

@@ -424,6 +424,7 @@ static const struct {
 } planted[] = {
     {"compute.tf32=1", FEDGATE_FP32, FEDGATE_BF16},
     {"compute.bf16_sums=1", FEDGATE_BF16, FEDGATE_FP16},
+    {"compute.fp16_sums=1", FEDGATE_FP16, FEDGATE_BF16},
 };
 
 START_TEST(a_planted_fault_of_the_arithmetic_fails_the_comparison)

@@ -2,6 +2,7 @@
 #include "../../src/night/night_internal.h"
 #include "support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static char *home;
@@ -85,6 +86,88 @@ START_TEST(the_cutoff_shares_pairs_and_an_option_of_the_model_does_not)
 }
 END_TEST
 
+// One night without numbers may not fail every night after it.
+START_TEST(a_pair_that_is_no_number_is_a_look_and_is_not_kept)
+{
+    expect(look(FIRST), 1, 1);
+    expect(look("[{\"seed\":2,\"run\":\"b\",\"reference\":0.7,\"candidate\":\"nan\"}]"), 2, 2);
+    expect(look("[{\"seed\":3,\"run\":\"c\",\"reference\":0.7,\"candidate\":0.7}]"), 3, 2);
+}
+END_TEST
+
+// -- files that others wrote
+
+static char *stored_path(void)
+{
+    char folder[FILE_PATH_SIZE];
+    FileList files = {0};
+    expect(look(FIRST), 1, 1);
+    ck_assert(file_join(folder, home, "parity", &error));
+    ck_assert(file_list(folder, &files, &error));
+    ck_assert_uint_eq(files.count, 1);
+    char *path = malloc(FILE_PATH_SIZE);
+    ck_assert(path != NULL && file_join(path, folder, files.names[0], &error));
+    file_list_done(&files);
+    return path;
+}
+
+static bool join_with(const char *path, const char *text)
+{
+    ck_assert_msg(file_write_atomic(path, text, strlen(text), 0600, &error), "%s", error.message);
+    OWNED(Json, json_free) *parity =
+        parse("{\"metric\":{\"name\":\"auc\",\"pairs\":" FIRST "},\"trajectory\":{\"steps\":8}}");
+    error = ERROR_INIT;
+    return night_pairs_join(&night, parity, &error);
+}
+
+#define STORED(format, looks, steps, pairs)                                                                  \
+    "{\"format\":" format ",\"looks\":" looks ",\"steps\":" steps ",\"pairs\":" pairs "}"
+#define ENTRY(seed, rest)                                                                                    \
+    "["                                                                                                      \
+    "{\"seed\":4,\"run\":\"a\",\"reference\":0.7,\"candidate\":0.71},{\"seed\":" seed "," rest "}]"
+#define VALUES "\"reference\":0.7,\"candidate\":0.71"
+
+static const char *const refused[] = {
+    STORED("2", "1", "8", "[]"),
+    STORED("1", "0", "8", "[]"),
+    STORED("1", "1000001", "8", "[]"),
+    STORED("1", "1", "0", "[]"),
+    STORED("1", "1", "8", "{}"),
+    STORED("1", "1", "8", "[1]"),
+    STORED("1", "1", "8", ENTRY("-1", "\"run\":\"b\"," VALUES)),
+    STORED("1", "1", "8", ENTRY("5", VALUES)),
+    STORED("1", "1", "8", ENTRY("5", "\"run\":\"b\",\"candidate\":0.7")),
+    STORED("1", "1", "8", ENTRY("5", "\"run\":\"b\",\"reference\":\"nan\",\"candidate\":0.7")),
+    STORED("1", "1", "8", ENTRY("5", "\"run\":\"b\",\"reference\":0.7,\"candidate\":\"inf\"")),
+    STORED("1", "1", "8", ENTRY("4", "\"run\":\"b\"," VALUES)),
+    "[",
+};
+enum { REFUSED = sizeof refused / sizeof refused[0] };
+
+START_TEST(a_file_of_nonsense_is_refused_by_its_name)
+{
+    char *path = stored_path();
+    ck_assert_msg(!join_with(path, refused[_i]), "%s", refused[_i]);
+    ck_assert_msg(strstr(error.message, path) != NULL, "%s", error.message);
+    ck_assert(strstr(error.hint, "restore the file") != NULL);
+    ck_assert(join_with(path, STORED("1", "1", "8", ENTRY("5", "\"run\":\"b\"," VALUES))));
+    free(path);
+}
+END_TEST
+
+// The error of a look so late is nothing: looks stay there rather than run over.
+START_TEST(looks_end_at_their_most)
+{
+    char *path = stored_path();
+    ck_assert_msg(file_write_atomic(path, STORED("1", "999999", "8", "[]"),
+                                    strlen(STORED("1", "999999", "8", "[]")), 0600, &error),
+                  "%s", error.message);
+    expect(look(FIRST), 1000000, 1);
+    expect(look("[{\"seed\":2,\"run\":\"c\",\"reference\":0.7,\"candidate\":0.7}]"), 1000000, 2);
+    free(path);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("night_pairs");
@@ -93,6 +176,9 @@ static Suite *suite(void)
     tcase_add_test(t, a_pair_that_was_there_is_no_look_and_any_other_is);
     tcase_add_loop_test(t, other_values_of_a_seed_are_a_look_and_replace_it, 0, 3);
     tcase_add_test(t, the_cutoff_shares_pairs_and_an_option_of_the_model_does_not);
+    tcase_add_test(t, a_pair_that_is_no_number_is_a_look_and_is_not_kept);
+    tcase_add_loop_test(t, a_file_of_nonsense_is_refused_by_its_name, 0, REFUSED);
+    tcase_add_test(t, looks_end_at_their_most);
     suite_add_tcase(s, t);
     return s;
 }

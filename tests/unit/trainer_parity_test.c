@@ -658,6 +658,7 @@ static const struct {
 } faults[] = {
     {"compute.tf32=1", 0, shows_tf32},
     {"compute.bf16_sums=1", 0, shows_half_sums},
+    {"compute.fp16_sums=1", 1, shows_half_sums},
     {"compute.metric_bf16=1", 0, shows_metric},
     {"train.unscale_twice=1", 1, shows_unscaled},
     {"train.no_master=1", 0, shows_no_master},

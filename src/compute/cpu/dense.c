@@ -30,7 +30,8 @@ static Plan plan_of(CpuDevice *device, FedgateType type)
 {
     Plan plan = {.device = device, .type = type};
     plan.tf32 = type == FEDGATE_FP32 && fault_set("compute.tf32");
-    plan.coarse = type == FEDGATE_BF16 && fault_set("compute.bf16_sums");
+    plan.coarse = (type == FEDGATE_BF16 && fault_set("compute.bf16_sums")) ||
+                  (type == FEDGATE_FP16 && fault_set("compute.fp16_sums"));
     plan.copied = type != FEDGATE_FP32 || plan.tf32;
     plan.block = plan.copied ? CPU_TILE : CPU_BLOCK_ROWS;
     plan.tile = plan.copied ? CPU_TILE : INT64_MAX;
