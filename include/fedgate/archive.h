@@ -21,4 +21,23 @@ typedef bool (*ArchiveSink)(void *context, const void *bytes, uint64_t length, E
 WARN_UNUSED bool archive_stream_gzip(int from_fd, uint64_t maximum_bytes, ArchiveSink sink, void *context,
                                      Error *error);
 
+// -- tar, uncompressed. A member is its header, its bytes, its padding; names are at most 100 bytes.
+enum { ARCHIVE_BLOCK = 512, ARCHIVE_NAME_SIZE = 101 };
+WARN_UNUSED bool archive_put_header(ArchiveSink sink, void *context, const char *name, uint64_t bytes,
+                                    Error *error);
+WARN_UNUSED bool archive_put_padding(ArchiveSink sink, void *context, uint64_t bytes, Error *error);
+WARN_UNUSED bool archive_put_end(ArchiveSink sink, void *context, Error *error);
+// Bytes that a member of this size takes, header and padding included.
+uint64_t archive_member_bytes(uint64_t bytes);
+
+typedef struct TarReader TarReader;
+TarReader *archive_open_tar(int fd, Error *error) WARN_UNUSED;   // by pread from offset 0; fd stays the caller's
+// The next member: a plain file without holes, links or extended attributes. ERROR_DATA names anything else.
+WARN_UNUSED bool archive_next(TarReader *reader, bool *ret_any, char ret_name[static ARCHIVE_NAME_SIZE],
+                              uint64_t *ret_bytes, Error *error);
+// Its bytes, in order and complete.
+WARN_UNUSED bool archive_take(TarReader *reader, ArchiveSink sink, void *context, Error *error);
+void archive_close_tar(TarReader *reader);   // NULL allowed
+OWNED_RELEASE(TarReader, archive_close_tar)
+
 #endif

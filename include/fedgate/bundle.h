@@ -8,6 +8,7 @@
 #ifndef FEDGATE_BUNDLE_H
 #define FEDGATE_BUNDLE_H
 
+#include <fedgate/archive.h>
 #include <fedgate/hash.h>
 #include <fedgate/json.h>
 
@@ -50,5 +51,17 @@ OWNED_RELEASE(ReleaseDraft, release_free)
 WARN_UNUSED bool release_verify(const char *directory, ReleaseCheck *ret_check, Error *error);
 WARN_UNUSED bool release_read_manifest(const char *directory, Json **ret_manifest, Digest *ret_digest,
                                        Error *error);
+
+// -- pack: a release as one file: tar of statement.json (the caller's), manifest.json, and the files in the
+// manifest's order. Not compressed: weights hardly shrink, a file without compression cannot blow up, and its
+// bytes hang on no library's version. One release and statement have one form, to the byte.
+enum { RELEASE_STATEMENT_MAXIMUM = 4096 };
+// Hashes every file while it is given to `sink`; ERROR_DATA when the release is not whole.
+WARN_UNUSED bool release_pack(const char *directory, const char *statement, size_t length, ArchiveSink sink,
+                              void *context, Error *error);
+// Into `directory`, made here; nothing is left of it on failure. ERROR_DATA unless the file is, byte for byte,
+// what release_pack makes of the result. Its length is compared with the manifest before a file is written.
+WARN_UNUSED bool release_unpack(int from_fd, const char *directory, Text *ret_statement,
+                                ReleaseCheck *ret_check, Error *error);
 
 #endif

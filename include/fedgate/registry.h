@@ -5,7 +5,7 @@
 // previous_digest, decision, kind adopt|promote|revert|rollback, from, to, to_kind, actor_uid, actor, reason,
 // run, verdict_digest, release_digest, time}; its digest (SHA-256 of record.json) is the next one's
 // previous_digest. Beside record.json lies `release` -> ../../releases/<version>. Locks: run.lock (the whole
-// night), pointer.lock (decide, rollback, hold, recover). No database, network or GPU. Everything that may
+// night), pointer.lock (decide, rollback, hold, pin, prune, recover), import.lock (one import). No database, network or GPU. Everything that may
 // refuse comes before the commit rename.
 #ifndef FEDGATE_REGISTRY_H
 #define FEDGATE_REGISTRY_H
@@ -32,8 +32,9 @@ typedef struct PointerRecord {
     int64_t wall_ns;
 } PointerRecord;
 
-// -- home: releases/ pointers/ bars/ runs/ spool/ failed/ slots/ run.lock pointer.lock audit.jsonl
-// denied.jsonl home.json {format, id, created, owner}. An existing home is completed, never overwritten.
+// -- home: releases/ pointers/ bars/ pins/ pruned/ imports/ runs/ spool/ failed/ slots/ run.lock
+// pointer.lock import.lock audit.jsonl denied.jsonl home.json {format, id, created, owner}. An existing home
+// is completed, never overwritten.
 WARN_UNUSED bool registry_create(const char *home, const char *owner, Clock *clock, Error *error);
 typedef struct Registry Registry;
 // ERROR_CONFIG: not a home (hint: fedgate init).
@@ -105,6 +106,71 @@ WARN_UNUSED bool registry_hold(Registry *registry, const char *owner, const char
 // With a version only that bar is lifted (ERROR_USAGE when there is none); without, the hold if there is one.
 WARN_UNUSED bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null,
                                  const char *reason, Error *error);
+
+// -- pins: the owner keeps a release from being pruned. ERROR_DATA: there is no such release; unpin of what is
+// not pinned is ERROR_USAGE.
+WARN_UNUSED bool registry_pin(Registry *registry, const char *owner, const char *version, const char *reason,
+                              Error *error);
+WARN_UNUSED bool registry_unpin(Registry *registry, const char *owner, const char *version,
+                                const char *reason, Error *error);
+WARN_UNUSED bool registry_is_pinned(const Registry *registry, const char *version, bool *ret_pinned,
+                                    char ret_reason[static 256], Error *error);
+
+// -- prune: the nightly account's (that of the home); takes run.lock (ERROR_BUSY beside a night), then
+// pointer.lock. Kept: live, last known-good, good models until `keep`, pinned, named baseline, barred, and
+// what a slot that is not judged goes on with. ERROR_INCONSISTENT, nothing touched: the live one does not
+// verify. A release is renamed to a tombstone first; recovery finishes a prune that was cut.
+enum { PRUNE_KEEP_MINIMUM = 2, PRUNE_KEEP_MAXIMUM = 1000 };
+typedef bool (*PruneAcknowledged)(void *context, const char *run, bool *ret_acknowledged, Error *error);
+typedef struct PruneRequest {
+    int64_t keep;   // good models to go back to
+    int64_t runs;   // of older runs only verdict, evidence and record stay; -1: runs are left alone
+    PruneAcknowledged acknowledged;   // whether the database has every row of a run; NULL: spools stay
+    void *context;
+    bool dry_run;
+} PruneRequest;
+typedef struct PruneEntry {
+    char version[VERSION_SIZE];
+    uint64_t bytes;
+    const char *kept;   // why: "live", "pinned"...; NULL: pruned
+} PruneEntry;
+typedef struct PruneResult {
+    PruneEntry *entries;   // one a release, by name
+    size_t count;
+    size_t runs, spools;   // runs thinned, spools removed
+    uint64_t bytes;        // freed, or to be freed
+    char report[1024];     // what recovery did first
+} PruneResult;
+WARN_UNUSED bool registry_prune(Registry *registry, const PruneRequest *request, PruneResult *ret_result,
+                                Error *error);
+void registry_prune_done(PruneResult *result);
+// Not there because prune removed it; ret_when: on what day.
+WARN_UNUSED bool registry_is_pruned(const Registry *registry, const char *version, bool *ret_pruned,
+                                    char ret_when[static CLOCK_TIME_SIZE], Error *error);
+
+// -- export and import: bundle.h says what the file is. Its statement {format, home, model, version, kind,
+// number, record_digest, release_digest}; number: the last pointer record that made the release live in the
+// home it comes from, 0 for never. Nothing is signed: digests find damage, the floor finds an older export
+// offered again, neither finds a file made by somebody who knows the format.
+typedef struct ExportResult {
+    int64_t number;
+    Digest release_digest, file_digest;
+    uint64_t bytes;
+} ExportResult;
+// ERROR_CONFLICT when `file` exists; nothing is left of one that failed.
+WARN_UNUSED bool registry_export(Registry *registry, const char *version, const char *file,
+                                 ExportResult *ret_result, Error *error);
+typedef struct ImportResult {
+    char version[VERSION_SIZE], home[UUID_SIZE];
+    Digest release_digest;
+    int64_t number;
+    bool existed;     // the same release was there already
+    bool was_live;    // in this home: rollback may name it; else a candidate until a night here promotes it
+} ImportResult;
+// Owner only. Pins what it brings. Refuses a barred version, another model, other bytes than this home made
+// live, a number below the highest one imported from that home. Nothing is left of a refused one.
+WARN_UNUSED bool registry_import(Registry *registry, const char *owner, const char *file,
+                                 ImportResult *ret_result, Error *error);
 
 // -- recover: at each start, repeatable; the caller holds run.lock (drafts in releases/ are removed).
 typedef struct RecoverResult {

@@ -139,12 +139,9 @@ static bool read_bytes(int directory_fd, char *to, size_t *ret_length, Error *er
     return done;
 }
 
-bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_or_null, Error *error)
+bool manifest_parse(const char *bytes, size_t length, Manifest *ret_manifest, Json **ret_json_or_null,
+                    Error *error)
 {
-    char bytes[MANIFEST_BYTES_MAXIMUM];
-    size_t length;
-    if (!read_bytes(directory_fd, bytes, &length, error))
-        return error_prefix(error, "manifest");
     OWNED(Json, json_free) *root = json_parse(bytes, length, MANIFEST_BYTES_MAXIMUM, error);
     if (!root || !parse_manifest(root, ret_manifest, error) ||
         !check_canonical(ret_manifest, bytes, length, error))
@@ -155,6 +152,15 @@ bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_
         root = NULL;
     }
     return true;
+}
+
+bool manifest_read_at(int directory_fd, Manifest *ret_manifest, Json **ret_json_or_null, Error *error)
+{
+    char bytes[MANIFEST_BYTES_MAXIMUM];
+    size_t length;
+    if (!read_bytes(directory_fd, bytes, &length, error))
+        return error_prefix(error, "manifest");
+    return manifest_parse(bytes, length, ret_manifest, ret_json_or_null, error);
 }
 
 const char *manifest_first_difference(const Manifest *a, const Manifest *b)

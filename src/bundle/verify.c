@@ -28,7 +28,7 @@ static bool tick_name(void *context, const char *name, Error *error)
     return FAIL(error, ERROR_DATA, 0, "file '%.128s' is not in the manifest", text_string(&shown));
 }
 
-static bool check_set(int directory_fd, const Manifest *manifest, Error *error)
+bool bundle_check_set(int directory_fd, const Manifest *manifest, Error *error)
 {
     Names names = {.manifest = manifest};
     if (!bundle_visit_names(directory_fd, tick_name, &names, error))
@@ -86,7 +86,8 @@ static bool verify_open(int directory_fd, bool cold, ReleaseCheck *check, Manife
     if (!text_copy(check->version, sizeof check->version, manifest->version))
         BUG("version '%s' does not fit", manifest->version);
 
-    if (!check_set(directory_fd, manifest, error) || !check_each(directory_fd, manifest, NULL, false, error))
+    if (!bundle_check_set(directory_fd, manifest, error) ||
+        !check_each(directory_fd, manifest, NULL, false, error))
         return false;
     check->files_complete = true;
     check->digests_match = check_each(directory_fd, manifest, check_bytes, cold, error);

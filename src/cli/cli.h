@@ -64,7 +64,7 @@ WARN_UNUSED Config *call_config(const Invocation *call, Error *error);
 WARN_UNUSED Registry *call_registry(const Invocation *call, Error *error);
 // Puts what is live now into the verdict's `current`; a move since that verdict is described in `moved`.
 WARN_UNUSED bool call_refresh_live(const Registry *registry, Json *verdict, Text *moved, Error *error);
-// The owner's account for hold, unhold and rollback (owner.c). ERROR_DENIED when the caller is not it.
+// The owner's account for what only the owner may do (owner.c). ERROR_DENIED when the caller is not it.
 WARN_UNUSED bool call_owner(const Invocation *call, const Registry *registry, const char *action,
                             char ret_owner[static 64], Error *error);
 WARN_UNUSED bool share_migrations(char *ret_directory, Error *error);   // [FILE_PATH_SIZE]
@@ -82,7 +82,8 @@ bool output_failed(void);
 // clang-format off
 #define COMMAND_HANDLERS(ROW)                                                            \
     ROW(init) ROW(run) ROW(verdict) ROW(status) ROW(current) ROW(history) ROW(at)        \
-    ROW(rollback) ROW(hold) ROW(unhold) ROW(plan) ROW(judge) ROW(verify) ROW(migrate)    \
+    ROW(rollback) ROW(hold) ROW(unhold) ROW(pin) ROW(unpin) ROW(prune) ROW(export)       \
+    ROW(import) ROW(plan) ROW(judge) ROW(verify) ROW(migrate)    \
     ROW(doctor) ROW(watch) ROW(pack) ROW(config) ROW(help)
 // clang-format on
 #define COMMAND_DECLARE(name) bool cmd_##name(const Invocation *call, int *ret_exit, Error *error);

@@ -46,6 +46,33 @@ const Command commands[] = {
      .more = "With --unbar only that release's bar is lifted and the hold stays.\n",
      .options = {{"unbar", "VERSION", "lift the bar of this release"},
                  {"reason", "TEXT", "why; kept in the record"}}},
+    {.name = "pin", .usage = "VERSION --reason TEXT", .minimum = 1, .maximum = 1, .handler = cmd_pin,
+     .summary = "keep a release from being pruned; owner only",
+     .options = {{"reason", "TEXT", "why; kept in the record"}}},
+    {.name = "unpin", .usage = "VERSION --reason TEXT", .minimum = 1, .maximum = 1, .handler = cmd_unpin,
+     .summary = "let prune have a pinned release again; owner only",
+     .options = {{"reason", "TEXT", "why; kept in the record"}}},
+    {.name = "prune", .usage = "[--keep N] [--runs N] [--spool] [--dry-run]", .handler = cmd_prune,
+     .summary = "remove releases nobody can go back to; nightly account only",
+     .more = "Kept for ever: what is live, the last known-good, one more good, pinned, named baseline, barred\n"
+             "until the bar is lifted, and what a slot that is not judged goes on with. Waits for no night:\n"
+             "75 while one runs. Cut at any moment it leaves every release whole or gone; the next start ends\n"
+             "it. Candidates in failed/ stay. Runs and spools stay unless --runs or --spool is given.\n",
+     .options = {{"keep", "N", "good models to go back to (default and least 2)"},
+                 {"runs", "N", "but for the newest N, keep verdict, evidence, record"},
+                 {"spool", NULL, "remove spools of which the database has every row"},
+                 {"dry-run", NULL, "say what would be removed; change nothing"}}},
+    {.name = "export", .usage = "VERSION FILE", .minimum = 2, .maximum = 2, .handler = cmd_export,
+     .summary = "a sealed release as one file (tar), the same bytes each time",
+     .more = "Holds statement.json, manifest.json and the files of the release. Ends 10 when FILE exists, 65\n"
+             "when the release is not whole, not there or pruned. Nothing in it is signed: carry the printed\n"
+             "SHA-256 another way when the file passes through other hands.\n"},
+    {.name = "import", .usage = "FILE", .minimum = 1, .maximum = 1, .handler = cmd_import,
+     .summary = "take an exported release in, pinned and not live; owner only",
+     .more = "A release that was live here before can be gone back to (rollback --to); any other is a\n"
+             "candidate until a night here seals the same bytes and promotes it. Refused with 65, nothing\n"
+             "left: anything but the exact file that export writes, another model, a barred version, an\n"
+             "export older than one imported from the same home. Digests find damage, not forgery.\n"},
     {.name = "plan", .usage = "[--against CONFIG|KEY=VALUE] [--all]", .handler = cmd_plan,
      .summary = "memory ledger, roofline and window of a night, with every substitution",
      .more = "Needs no home and no GPU. Ends 10 when it does not fit or cannot end in time.\n"

@@ -1,4 +1,4 @@
-// owner - whose word counts for hold, unhold and rollback.
+// owner - whose word counts for hold, unhold, rollback, pin, unpin and import.
 //
 // The account comes from <home>/fedgate.yaml alone: never from --config, --set or the environment, with which
 // a caller could name itself. A file the caller owns (or that others can write) could be a forgery too, so

@@ -23,6 +23,13 @@ static void verify_release(Verification *v, const char *version)
                         (unsigned long long)check.bytes);
         return;
     }
+    bool pruned = false;
+    char when[CLOCK_TIME_SIZE];
+    Error ignored = ERROR_INIT;
+    if (registry_is_pruned(v->registry, version, &pruned, when, &ignored) && pruned) {
+        text_add_format(v->report, "note  release %s: pruned on %s\n", version, when);
+        return;
+    }
     v->bad = true;
     text_add_format(v->report, "BAD   release %s: %s\n", version,
                     check.problem[0] != '\0' ? check.problem : failed.message);

@@ -1,110 +1,52 @@
-// hold - the owner's brake: hold.json stops every promotion, bars/<version>.json stops one version.
+// hold - what the owner sets and lifts: hold.json stops every promotion, bars/<version>.json stops one
+// version, pins/<version>.json keeps one release from being pruned.
 //
-// Each change is written to audit.jsonl first: an entry without its change can be explained, a change without
-// its entry cannot. Reading fails closed: a hold or bar that is there but cannot be read holds.
+// A hold, bar or pin that is there but cannot be read holds (entry.c).
 #include "registry_internal.h"
 
-#include <errno.h>
-#include <fedgate/process.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static Json *make_entry(const Registry *registry, const char *action, const char *version, const char *reason)
-{
-    char time[CLOCK_TIME_SIZE];
-    clock_format(clock_wall_ns(registry->clock), "", time);
-    Json *entry = json_make_object();
-    json_put_integer(entry, "format", REGISTRY_FORMAT);
-    json_put_text(entry, "time", time);
-    json_put_text(entry, "action", action);
-    json_put_text(entry, "version", version);
-    json_put_text(entry, "reason", reason);
-    json_put_integer(entry, "actor_uid", (int64_t)process_uid());
-    json_put_text(entry, "actor", process_account());
-    return entry;
-}
-
-static bool audit(const Registry *registry, const Json *entry, Error *error)
-{
-    char path[FILE_PATH_SIZE];
-    return registry_path(registry, path, "audit.jsonl", NULL, error) &&
-           registry_append_line(path, entry, error);
-}
-
-static bool bar_path(const Registry *registry, const char *version, char ret_path[static FILE_PATH_SIZE],
-                     Error *error)
-{
-    char name[VERSION_SIZE + 8];
-    if (!release_is_version(version) || !text_print(name, sizeof name, "%s.json", version))
-        return FAIL(error, ERROR_USAGE, 0, "'%.96s' is not the name of a version", version);
-    return registry_path(registry, ret_path, "bars", name, error);
-}
-
-static bool write_entry(const Registry *registry, const char *path, const char *action, const char *version,
-                        const char *reason, Error *error)
-{
-    OWNED(Json, json_free) *entry = make_entry(registry, action, version, reason);
-    return audit(registry, entry, error) && json_write_file(entry, JSON_INDENTED, path, error);
-}
-
-static bool remove_entry(const Registry *registry, const char *path, const char *folder, const char *action,
-                         const char *version, const char *reason, Error *error)
-{
-    char parent[FILE_PATH_SIZE];
-    OWNED(Json, json_free) *entry = make_entry(registry, action, version, reason);
-    return audit(registry, entry, error) && file_remove(path, error) &&
-           registry_path(registry, parent, folder, NULL, error) && file_sync_directory(parent, error);
-}
 
 bool hold_set(const Registry *registry, const char *reason, Error *error)
 {
-    char path[FILE_PATH_SIZE];
-    return registry_path(registry, path, "hold.json", NULL, error) &&
-           write_entry(registry, path, "hold", NULL, reason, error);
+    OWNED(Json, json_free) *entry = entry_make(registry, "hold", NULL, reason);
+    return entry_put(registry, "hold.json", NULL, entry, error);
 }
 
 bool hold_clear(const Registry *registry, const char *reason, Error *error)
 {
-    char path[FILE_PATH_SIZE];
-    return registry_path(registry, path, "hold.json", NULL, error) &&
-           remove_entry(registry, path, "", "unhold", NULL, reason, error);
+    OWNED(Json, json_free) *entry = entry_make(registry, "unhold", NULL, reason);
+    return entry_remove(registry, "hold.json", NULL, entry, error);
 }
 
 bool bar_set(const Registry *registry, const char *version, const char *reason, Error *error)
 {
-    char path[FILE_PATH_SIZE];
-    return bar_path(registry, version, path, error) &&
-           write_entry(registry, path, "bar", version, reason, error);
+    OWNED(Json, json_free) *entry = entry_make(registry, "bar", version, reason);
+    return entry_put(registry, "bars", version, entry, error);
 }
 
 bool bar_clear(const Registry *registry, const char *version, const char *reason, Error *error)
 {
-    char path[FILE_PATH_SIZE];
-    return bar_path(registry, version, path, error) &&
-           remove_entry(registry, path, "bars", "unbar", version, reason, error);
+    OWNED(Json, json_free) *entry = entry_make(registry, "unbar", version, reason);
+    return entry_remove(registry, "bars", version, entry, error);
 }
 
-// *ret_there with *ret_entry NULL: there, but not readable as what it should be.
-static bool read_entry(const char *path, bool *ret_there, Json **ret_entry, Error *error)
+bool pin_set(const Registry *registry, const char *version, const char *reason, Error *error)
 {
-    *ret_entry = NULL;
-    if (registry_read_state(path, ret_entry, error)) {
-        *ret_there = *ret_entry != NULL;
-        return true;
-    }
-    if (error->kind != ERROR_DATA)
-        return false;
-    error_clear(error);
-    *ret_there = true;
-    return true;
+    OWNED(Json, json_free) *entry = entry_make(registry, "pin", version, reason);
+    return entry_put(registry, "pins", version, entry, error);
+}
+
+bool pin_clear(const Registry *registry, const char *version, const char *reason, Error *error)
+{
+    OWNED(Json, json_free) *entry = entry_make(registry, "unpin", version, reason);
+    return entry_remove(registry, "pins", version, entry, error);
 }
 
 bool registry_hold_state(const Registry *registry, HoldState *ret_state, Error *error)
 {
-    char path[FILE_PATH_SIZE];
     bool held;
     OWNED(Json, json_free) *entry = NULL;
-    if (!registry_path(registry, path, "hold.json", NULL, error) || !read_entry(path, &held, &entry, error))
+    if (!entry_read(registry, "hold.json", NULL, &held, &entry, error))
         return false;
     *ret_state = (HoldState){.held = held};
     if (!held)
@@ -117,20 +59,30 @@ bool registry_hold_state(const Registry *registry, HoldState *ret_state, Error *
     return true;
 }
 
+static bool read_reason(const Registry *registry, const char *folder, const char *version,
+                        const char *unreadable, bool *ret_there, char ret_reason[static 256], Error *error)
+{
+    bool there;
+    OWNED(Json, json_free) *entry = NULL;
+    if (!entry_read(registry, folder, version, &there, &entry, error))
+        return false;
+    *ret_there = there;
+    ret_reason[0] = '\0';
+    if (there)
+        registry_clean_text(ret_reason, 256, json_text_or(json_get(entry, "reason"), unreadable));
+    return true;
+}
+
 bool registry_is_barred(const Registry *registry, const char *version, bool *ret_barred,
                         char ret_reason[static 256], Error *error)
 {
-    char path[FILE_PATH_SIZE];
-    bool barred;
-    OWNED(Json, json_free) *entry = NULL;
-    if (!bar_path(registry, version, path, error) || !read_entry(path, &barred, &entry, error))
-        return false;
-    *ret_barred = barred;
-    ret_reason[0] = '\0';
-    if (barred)
-        registry_clean_text(ret_reason, 256,
-                            json_text_or(json_get(entry, "reason"), "its bar cannot be read"));
-    return true;
+    return read_reason(registry, "bars", version, "its bar cannot be read", ret_barred, ret_reason, error);
+}
+
+bool registry_is_pinned(const Registry *registry, const char *version, bool *ret_pinned,
+                        char ret_reason[static 256], Error *error)
+{
+    return read_reason(registry, "pins", version, "its pin cannot be read", ret_pinned, ret_reason, error);
 }
 
 FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason,
@@ -175,4 +127,37 @@ bool registry_unhold(Registry *registry, const char *owner, const char *unbar_ve
     if (!barred)
         return FAIL(error, ERROR_USAGE, 0, "version '%s' is not barred", unbar_version_or_null);
     return bar_clear(registry, unbar_version_or_null, reason, error);
+}
+
+bool registry_pin(Registry *registry, const char *owner, const char *version, const char *reason,
+                  Error *error)
+{
+    OWNED(FileLock, file_lock_release) *lock = hold_begin(registry, owner, "pin", reason, error);
+    char path[FILE_PATH_SIZE], when[CLOCK_TIME_SIZE];
+    bool pruned;
+    if (!lock)
+        return false;
+    if (!release_is_version(version))
+        return FAIL(error, ERROR_USAGE, 0, "'%.96s' is not the name of a version", version);
+    if (!registry_path(registry, path, "releases", version, error))
+        return false;
+    if (file_is_directory(path))
+        return pin_set(registry, version, reason, error);
+    if (!registry_is_pruned(registry, version, &pruned, when, error))
+        return false;
+    return pruned ? FAIL(error, ERROR_DATA, 0, "release '%s' was pruned on %s", version, when)
+                  : FAIL(error, ERROR_DATA, 0, "there is no release '%s'", version);
+}
+
+bool registry_unpin(Registry *registry, const char *owner, const char *version, const char *reason,
+                    Error *error)
+{
+    OWNED(FileLock, file_lock_release) *lock = hold_begin(registry, owner, "unpin", reason, error);
+    bool pinned;
+    char why[256];
+    if (!lock || !registry_is_pinned(registry, version, &pinned, why, error))
+        return false;
+    if (!pinned)
+        return FAIL(error, ERROR_USAGE, 0, "version '%s' is not pinned", version);
+    return pin_clear(registry, version, reason, error);
 }

@@ -14,16 +14,19 @@
 
 typedef struct Folder {
     const char *name;
-    bool both;   // the owner's account writes here too
+    mode_t shared_mode;   // where the owner's account writes too: group-writable
 } Folder;
 
+// The owner imports into releases/; sticky, so that it takes away or renames nothing of the nightly
+// account's.
 static const Folder folders[] = {
-    {"releases", false}, {"pointers", true}, {"runs", false}, {"spool", false},
-    {"failed", false},   {"slots", false},   {"bars", true},
+    {"releases", 03770}, {"pointers", 02770}, {"runs", 02750}, {"spool", 02750},  {"failed", 02750},
+    {"slots", 02750},    {"bars", 02770},     {"pins", 02770}, {"pruned", 02770}, {"imports", 02770},
 };
 
 // Made here, since whoever appends first must not keep the other account out.
-static const char *const shared_files[] = {"run.lock", "pointer.lock", "audit.jsonl", "denied.jsonl"};
+static const char *const shared_files[] = {"run.lock", "pointer.lock", "import.lock", "audit.jsonl",
+                                           "denied.jsonl"};
 
 // One that is there keeps its mode and group, unless two accounts must write to it.
 static bool make_folder(const char *path, bool shared, mode_t mode, gid_t group, Error *error)
@@ -96,7 +99,7 @@ static bool make_folders(const char *home, bool shared, gid_t group, Error *erro
     if (!make_parents(home, error) || !make_folder(home, shared, shared ? 02770 : 0750, group, error))
         return false;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        mode_t mode = !shared ? 0750 : folders[i].both ? 02770 : 02750;
+        mode_t mode = shared ? folders[i].shared_mode : 0750;
         if (!file_join(path, home, folders[i].name, error) || !make_folder(path, shared, mode, group, error))
             return false;
     }

@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Planted fault: the process is killed at its Nth step.
-static void pass_step(void)
+void registry_step(void)
 {
     static int steps;
     double last = fault_value("registry.step", 0);
@@ -66,21 +65,21 @@ static bool write_record(const Registry *registry, const char *directory, Pointe
     char path[FILE_PATH_SIZE], target[VERSION_SIZE + 32];
     if (!render_checked(record, &bytes, error) || !file_join(path, directory, "record.json", error))
         return false;
-    pass_step();
+    registry_step();
     // The other account must be able to remove what a killed mover left; a record is protected by its owner's
     // uid.
     if (mkdir(directory, 0750) != 0 || (registry->shared && chmod(directory, 02770) != 0))
         return FAIL(error, ERROR_IO, errno, "could not make directory '%s'", directory);
-    pass_step();
+    registry_step();
     if (!file_write_new(path, bytes.data, bytes.length, 0640, error))
         return false;
-    pass_step();
+    registry_step();
     if (!file_join(path, directory, "release", error) ||
         !text_print(target, sizeof target, "../../releases/%s", record->to))
         return false;
     if (symlink(target, path) != 0)
         return FAIL(error, ERROR_IO, errno, "could not create link '%s'", path);
-    pass_step();
+    registry_step();
     return file_sync_directory(directory, error);
 }
 
@@ -94,7 +93,7 @@ static bool commit_record(const Registry *registry, PointerRecord *record, bool 
         !registry_path(registry, parent, "pointers", NULL, error))
         return false;
     if (write_record(registry, temporary, record, error)) {
-        pass_step();
+        registry_step();
         *ret_committed = file_rename_new(temporary, final, error);
     }
     if (!*ret_committed) {
@@ -105,7 +104,7 @@ static bool commit_record(const Registry *registry, PointerRecord *record, bool 
             return error_prefix(error, "baseline moved");
         return false;
     }
-    pass_step();
+    registry_step();
     return file_sync_directory(parent, error);
 }
 
@@ -142,10 +141,10 @@ bool move_commit(const Registry *registry, const Chain *chain, const Move *move,
                          (long long)record.seq);
         return false;
     }
-    pass_step();
+    registry_step();
     if (!current_project(registry, record.seq, error))
         return error_prefix(error, "pointer record '%lld' is committed", (long long)record.seq);
-    pass_step();
+    registry_step();
     if (!confirm(registry, &record, error))
         return error_prefix(error, "pointer record '%lld' is committed", (long long)record.seq);
     *ret_record = record;

@@ -14,7 +14,7 @@ bool owner_uid(const Registry *registry, const char *owner, uid_t *ret_uid, gid_
     return process_find_account(name, ret_uid, ret_gid, error) || error_prefix(error, "owner");
 }
 
-static void record_denial(const Registry *registry, const char *owner, const char *action)
+void owner_record_denial(const Registry *registry, const char *allowed, const char *action)
 {
     char path[FILE_PATH_SIZE], time[CLOCK_TIME_SIZE];
     clock_format(clock_wall_ns(registry->clock), "", time);
@@ -23,7 +23,7 @@ static void record_denial(const Registry *registry, const char *owner, const cha
     json_put_text(line, "action", action);
     json_put_integer(line, "actor_uid", (int64_t)process_uid());
     json_put_text(line, "actor", process_account());
-    json_put_text(line, "owner", owner);
+    json_put_text(line, "owner", allowed);
     Error ignored = ERROR_INIT;   // somebody outside the group cannot even write here
     if (!registry_path(registry, path, "denied.jsonl", NULL, &ignored) ||
         !registry_append_line(path, line, &ignored))
@@ -39,7 +39,7 @@ bool registry_check_owner(const Registry *registry, const char *owner, const cha
         return false;
     if (uid == process_uid())
         return true;
-    record_denial(registry, name, action);
+    owner_record_denial(registry, name, action);
     FAIL(error, ERROR_DENIED, 0, "%s is for account '%s' only, this is account '%s'", action, name,
          process_account());
     return error_hint(error, "Run it as the owner's account; the attempt was recorded.");

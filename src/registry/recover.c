@@ -39,32 +39,37 @@ typedef struct Leftover {
 
 // Written under pointer.lock, which we hold.
 static const Leftover pointer_leftovers[] = {
-    {"pointers", ".tmp-"},
-    {"bars", ".tmp-"},
-    {"", ".tmp-current-"},
-    {"", ".tmp-hold.json-"},
+    {"pointers", ".tmp-"}, {"bars", ".tmp-"},     {"pins", ".tmp-"},       {"pruned", ".tmp-"},
+    {"imports", ".tmp-"},  {"", ".tmp-current-"}, {"", ".tmp-hold.json-"},
 };
 
 // Written under run.lock, which the caller of registry_recover holds.
-static const Leftover run_leftovers[] = {{"releases", ".tmp-"}, {"slots", ".tmp-"}, {"", ".tmp-"}};
+static const Leftover run_leftovers[] = {
+    {"releases", ".tmp-"}, {"releases", PRUNED_PREFIX}, {"slots", ".tmp-"}, {"", ".tmp-"}};
 
-static bool remove_leftover(const Registry *registry, const Leftover *leftover, RecoverResult *result,
-                            Error *error)
+bool recover_remove(const Registry *registry, const char *folder, const char *prefix, RecoverResult *result,
+                    Error *error)
 {
-    char folder[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
+    char parent[FILE_PATH_SIZE], path[FILE_PATH_SIZE];
     FileList names;
-    if (!registry_path(registry, folder, leftover->folder, NULL, error) || !file_list(folder, &names, error))
+    if (!registry_path(registry, parent, folder, NULL, error))
+        return false;
+    if (!file_exists(parent))
+        return true;   // a home made before this folder was known
+    if (!file_list(parent, &names, error))
         return false;
     bool done = true;
     for (size_t i = 0; done && i < names.count; i++) {
-        if (!text_starts_with(names.names[i], leftover->prefix))
+        if (!text_starts_with(names.names[i], prefix))
             continue;
+        registry_step();
         // An empty folder first: a record's is closed to the other account until its first file is written.
-        done = file_join(path, folder, names.names[i], error) &&
+        done = file_join(path, parent, names.names[i], error) &&
                (rmdir(path) == 0 || file_remove_tree(path, error));
         if (done)
-            report(result, "removed leftover '%s%s%s'", leftover->folder, leftover->folder[0] ? "/" : "",
-                   names.names[i]);
+            report(result, "%s '%s%s%s'",
+                   text_equal(prefix, PRUNED_PREFIX) ? "finished pruning of" : "removed leftover", folder,
+                   folder[0] ? "/" : "", names.names[i]);
     }
     file_list_done(&names);
     return done;
@@ -74,7 +79,7 @@ static bool remove_leftovers(const Registry *registry, const Leftover *leftovers
                              RecoverResult *result, Error *error)
 {
     for (size_t i = 0; i < count; i++)
-        if (!remove_leftover(registry, &leftovers[i], result, error))
+        if (!recover_remove(registry, leftovers[i].folder, leftovers[i].prefix, result, error))
             return false;
     return true;
 }
@@ -168,11 +173,17 @@ bool recover_locked(const Registry *registry, RecoverMode mode, Chain *ret_chain
     return true;
 }
 
+bool recover_drafts(const Registry *registry, RecoverResult *result, Error *error)
+{
+    return remove_leftovers(registry, run_leftovers, sizeof run_leftovers / sizeof run_leftovers[0], result,
+                            error) &&
+           pruned_forget_present(registry, error) && import_remove_leftovers(registry, result, error);
+}
+
 bool registry_recover(Registry *registry, RecoverResult *ret_result, Error *error)
 {
     OWNED(FileLock, file_lock_release) *lock = registry_lock_pointer(registry, "recovery", error);
     SCOPED_CHAIN chain = {.records = NULL};
     return lock && recover_locked(registry, RECOVER_REVERT, &chain, ret_result, error) &&
-           remove_leftovers(registry, run_leftovers, sizeof run_leftovers / sizeof run_leftovers[0],
-                            ret_result, error);
+           recover_drafts(registry, ret_result, error);
 }

@@ -11,6 +11,9 @@ enum {
     STATE_BYTES_MAXIMUM = 64 * 1024,   // home.json, hold.json, bars, slots
 };
 
+#define PRUNED_PREFIX ".pruned-"   // releases/<prefix><version>: a tombstone, taken apart under run.lock
+#define IMPORT_PREFIX ".import-"   // releases/<prefix><id>: written under import.lock
+
 struct Registry {
     char home[FILE_PATH_SIZE];
     char id[UUID_SIZE];
@@ -73,8 +76,17 @@ bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_an
                       char ret_version[static VERSION_SIZE], ReleaseCheck *ret_check,
                       Error *error) WARN_UNUSED;
 void target_list_good(const Registry *registry, const Chain *chain, Text *out);   // "a, b" for a hint
+// Whole, and not barred.
+bool target_is_good(const Registry *registry, const Chain *chain, const char *version, bool *ret_good,
+                    ReleaseCheck *ret_check, Error *error) WARN_UNUSED;
+// What prune leaves to go back to: the last known-good (perhaps a baseline), then good models until there are
+// `models` of them; nearest way back first, then those newer than what is live. ret_versions[models + 1].
+bool target_ways_back(const Registry *registry, const Chain *chain, size_t models,
+                      char (*ret_versions)[VERSION_SIZE], size_t *ret_count, Error *error) WARN_UNUSED;
+const PointerRecord *target_baseline(const Chain *chain);   // named baseline adopted last; NULL: none
 
 // -- move
+void registry_step(void);   // planted fault: the process is killed at its Nth step of changing the home
 typedef struct Move {
     MoveKind kind;
     const char *to, *reason, *run;
@@ -94,7 +106,20 @@ typedef enum RecoverMode {
 bool recover_locked(const Registry *registry, RecoverMode mode, Chain *ret_chain, RecoverResult *ret_result,
                     Error *error) WARN_UNUSED;
 
-// -- hold and bars
+// -- entries: <folder>/<name>.json, or the file <folder> itself when name is NULL
+Json *entry_make(const Registry *registry, const char *action, const char *version, const char *reason);
+bool entry_audit(const Registry *registry, const Json *entry, Error *error) WARN_UNUSED;
+bool entry_path(const Registry *registry, const char *folder, const char *name,
+                char ret_path[static FILE_PATH_SIZE], Error *error) WARN_UNUSED;
+bool entry_put(const Registry *registry, const char *folder, const char *name, const Json *entry,
+               Error *error) WARN_UNUSED;
+bool entry_remove(const Registry *registry, const char *folder, const char *name, const Json *entry,
+                  Error *error) WARN_UNUSED;
+// *ret_there with *ret_entry NULL: there, but not readable as what it should be.
+bool entry_read(const Registry *registry, const char *folder, const char *name, bool *ret_there,
+                Json **ret_entry, Error *error) WARN_UNUSED;
+
+// -- hold, bars and pins
 // What every change by the owner begins with: a reason, the owner's account, pointer.lock. NULL on failure.
 FileLock *hold_begin(const Registry *registry, const char *owner, const char *action, const char *reason,
                      Error *error) WARN_UNUSED;
@@ -102,8 +127,41 @@ bool hold_set(const Registry *registry, const char *reason, Error *error) WARN_U
 bool hold_clear(const Registry *registry, const char *reason, Error *error) WARN_UNUSED;
 bool bar_set(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
 bool bar_clear(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
+bool pin_set(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
+bool pin_clear(const Registry *registry, const char *version, const char *reason, Error *error) WARN_UNUSED;
+
+// Removes what is below `folder` and begins with `prefix`, reporting it; a folder that is not there is empty.
+bool recover_remove(const Registry *registry, const char *folder, const char *prefix, RecoverResult *result,
+                    Error *error) WARN_UNUSED;
+bool recover_drafts(const Registry *registry, RecoverResult *result,
+                    Error *error) WARN_UNUSED;   // what is written under run.lock
+
+bool pruned_forget_present(const Registry *registry, Error *error) WARN_UNUSED;
+// What an import that is no longer running left; nothing while one runs.
+bool import_remove_leftovers(const Registry *registry, RecoverResult *result, Error *error) WARN_UNUSED;
+
+// -- statement of a packed release
+typedef struct Statement {
+    char home[UUID_SIZE], model[65], version[VERSION_SIZE];
+    ReleaseKind kind;
+    int64_t number;   // of the last record that made it live in that home; 0: never
+    Digest record_digest, release_digest;
+} Statement;
+void statement_render(const Statement *statement, Text *out);
+bool statement_parse(const Text *bytes, Statement *ret_statement, Error *error) WARN_UNUSED;   // ERROR_DATA
+
+// -- slots and runs
+// Slots not judged whose deadline has not passed: their runs and versions go on to be needed. Free with
+// file_list_done.
+bool slots_pending(const Registry *registry, FileList *ret_versions, FileList *ret_runs,
+                   Error *error) WARN_UNUSED;
+bool list_holds(const FileList *list, const char *name);
+// Files of old runs and acknowledged spools, as `request` says; below run.lock.
+bool prune_runs(const Registry *registry, const Chain *chain, const PruneRequest *request,
+                PruneResult *result, Error *error) WARN_UNUSED;
 
 // -- owner
+void owner_record_denial(const Registry *registry, const char *allowed, const char *action);
 bool owner_uid(const Registry *registry, const char *owner, uid_t *ret_uid, gid_t *ret_gid,
                Error *error) WARN_UNUSED;
 

@@ -4,6 +4,8 @@
 #include "registry_internal.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static bool slot_path(const Registry *registry, const char *slot, char ret_path[static FILE_PATH_SIZE],
@@ -53,4 +55,67 @@ bool registry_slot_write(Registry *registry, const char *slot, const Json *value
     char path[FILE_PATH_SIZE];
     return slot_path(registry, slot, path, error) &&
            (json_write_file(value, JSON_INDENTED, path, error) || error_prefix(error, "slot '%s'", slot));
+}
+
+bool list_holds(const FileList *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (text_equal(list->names[i], name))
+            return true;
+    return false;
+}
+
+static bool list_add(FileList *list, const char *name, Error *error)
+{
+    char **names = realloc(list->names, (list->count + 1) * sizeof *names), *copy = text_duplicate(name);
+    if (names)
+        list->names = names;
+    if (!names || !copy) {
+        free(copy);
+        return FAIL(error, ERROR_MEMORY, 0, "out of memory for the slots");
+    }
+    list->names[list->count++] = copy;
+    return true;
+}
+
+// Not judged, and its deadline has not passed: a later run of the slot goes on from what there is.
+static bool is_pending(const Registry *registry, const Json *slot)
+{
+    return !json_bool_or(json_get(slot, "judged"), false) &&
+           json_integer_or(json_get(slot, "deadline_wall_ns"), INT64_MAX) >= clock_wall_ns(registry->clock);
+}
+
+static bool add_pending(const Registry *registry, const char *file, FileList *versions, FileList *runs,
+                        Error *error)
+{
+    char slot[96];
+    OWNED(Json, json_free) *value = NULL;
+    if (!text_ends_with(file, ".json") || !text_is_name(file) || !text_copy(slot, sizeof slot, file))
+        return true;   // nobody's
+    slot[strlen(slot) - strlen(".json")] = '\0';
+    if (!registry_slot_read(registry, slot, &value, error))
+        return false;
+    return !value || !is_pending(registry, value) ||
+           (list_add(versions, json_text_or(json_get(value, "version"), ""), error) &&
+            list_add(runs, json_text_or(json_get(value, "run"), ""), error));
+}
+
+bool slots_pending(const Registry *registry, FileList *ret_versions, FileList *ret_runs, Error *error)
+{
+    char path[FILE_PATH_SIZE];
+    FileList names, versions = {0}, runs = {0};
+    if (!registry_path(registry, path, "slots", NULL, error) || !file_list(path, &names, error))
+        return false;
+    bool good = true;
+    for (size_t i = 0; good && i < names.count; i++)
+        good = add_pending(registry, names.names[i], &versions, &runs, error);
+    file_list_done(&names);
+    if (!good) {
+        file_list_done(&versions);
+        file_list_done(&runs);
+        return false;
+    }
+    *ret_versions = versions;
+    *ret_runs = runs;
+    return true;
 }

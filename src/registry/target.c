@@ -5,12 +5,26 @@
 #include <errno.h>
 #include <string.h>
 
+// A release that was pruned is not rotten: its reader is told so. The kind of the error stays.
+static bool say_pruned(const Registry *registry, const char *path, const char *version, Error *error)
+{
+    bool pruned = false;
+    char when[CLOCK_TIME_SIZE];
+    Error ignored = ERROR_INIT;
+    if (error->kind != ERROR_DATA || file_exists(path) ||
+        !registry_is_pruned(registry, version, &pruned, when, &ignored) || !pruned)
+        return false;
+    return FAIL(error, ERROR_DATA, 0, "release '%s' was pruned on %s", version, when);
+}
+
 bool target_verify(const Registry *registry, const Chain *chain, const char *version, ReleaseCheck *ret_check,
                    Error *error)
 {
     char path[FILE_PATH_SIZE];
-    if (!registry_path(registry, path, "releases", version, error) || !release_verify(path, ret_check, error))
+    if (!registry_path(registry, path, "releases", version, error))
         return false;
+    if (!release_verify(path, ret_check, error))
+        return say_pruned(registry, path, version, error);
     if (!text_equal(ret_check->version, version))
         return FAIL(error, ERROR_DATA, 0, "release '%s' holds version '%s'", version, ret_check->version);
     const PointerRecord *known = chain_find(chain, version);
@@ -43,7 +57,7 @@ static size_t find_introduction(const Chain *chain)
     return chain->count - 1;
 }
 
-static bool is_good(const Registry *registry, const Chain *chain, const char *version, bool *ret_good,
+bool target_is_good(const Registry *registry, const Chain *chain, const char *version, bool *ret_good,
                     ReleaseCheck *ret_check, Error *error)
 {
     char reason[256];
@@ -70,7 +84,7 @@ bool target_previous_good(const Registry *registry, const Chain *chain, bool *re
         const PointerRecord *record = &chain->records[i];
         if (!introduces(record) || text_equal(record->to, top->to))
             continue;
-        if (!is_good(registry, chain, record->to, ret_any, ret_check, error))
+        if (!target_is_good(registry, chain, record->to, ret_any, ret_check, error))
             return false;
         if (*ret_any)
             memcpy(ret_version, record->to, VERSION_SIZE);
@@ -78,7 +92,7 @@ bool target_previous_good(const Registry *registry, const Chain *chain, bool *re
     return true;
 }
 
-static const PointerRecord *find_baseline(const Chain *chain)
+const PointerRecord *target_baseline(const Chain *chain)
 {
     for (size_t i = chain->count; i-- > 0;)
         if (chain->records[i].kind == MOVE_ADOPT)
@@ -91,13 +105,46 @@ bool target_fall_back(const Registry *registry, const Chain *chain, bool *ret_an
 {
     if (!target_previous_good(registry, chain, ret_any, ret_version, ret_check, error))
         return false;
-    const PointerRecord *baseline = find_baseline(chain);
+    const PointerRecord *baseline = target_baseline(chain);
     if (*ret_any || !baseline || text_equal(baseline->to, chain_top(chain)->to))
         return true;
-    if (!is_good(registry, chain, baseline->to, ret_any, ret_check, error))
+    if (!target_is_good(registry, chain, baseline->to, ret_any, ret_check, error))
         return false;
     if (*ret_any)
         memcpy(ret_version, baseline->to, VERSION_SIZE);
+    return true;
+}
+
+static bool listed(char (*versions)[VERSION_SIZE], size_t count, const char *version)
+{
+    for (size_t i = 0; i < count; i++)
+        if (text_equal(versions[i], version))
+            return true;
+    return false;
+}
+
+bool target_ways_back(const Registry *registry, const Chain *chain, size_t models,
+                      char (*ret_versions)[VERSION_SIZE], size_t *ret_count, Error *error)
+{
+    const PointerRecord *top = chain_top(chain);
+    size_t found = 0, begin = top ? find_introduction(chain) : 0;
+    *ret_count = 0;
+    for (size_t step = 0; step < chain->count && found < models; step++) {
+        // Down from what is live to the oldest, then from the newest down to what is live.
+        const PointerRecord *record =
+            &chain->records[step < begin ? begin - 1 - step : chain->count - 1 - (step - begin)];
+        bool baseline = record->to_kind == RELEASE_BASELINE, good;
+        ReleaseCheck check;
+        if (!introduces(record) || (baseline && *ret_count > 0) || text_equal(record->to, top->to) ||
+            listed(ret_versions, *ret_count, record->to))
+            continue;
+        if (!target_is_good(registry, chain, record->to, &good, &check, error))
+            return false;
+        if (!good)
+            continue;
+        memcpy(ret_versions[(*ret_count)++], record->to, VERSION_SIZE);
+        found += !baseline;
+    }
     return true;
 }
 
@@ -111,7 +158,7 @@ void target_list_good(const Registry *registry, const Chain *chain, Text *out)
         ReleaseCheck check;
         bool good;
         Error ignored = ERROR_INIT;
-        if (is_good(registry, chain, version, &good, &check, &ignored) && good)
+        if (target_is_good(registry, chain, version, &good, &check, &ignored) && good)
             text_add_format(out, "%s%s", out->length ? ", " : "", version);
     }
 }
@@ -131,7 +178,7 @@ bool registry_baseline(const Registry *registry, bool *ret_any, char ret_version
     SCOPED_CHAIN chain = {.records = NULL};
     if (!chain_read(registry, &chain, error))
         return false;
-    const PointerRecord *baseline = find_baseline(&chain);
+    const PointerRecord *baseline = target_baseline(&chain);
     *ret_any = baseline != NULL;
     if (baseline)
         memcpy(ret_version, baseline->to, VERSION_SIZE);

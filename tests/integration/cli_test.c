@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const command_names[] = {"init",   "run",      "verdict", "status", "current", "history",
-                                            "at",     "rollback", "hold",    "unhold", "plan",    "judge",
-                                            "verify", "migrate",  "doctor",  "watch",  "pack",    "config",
-                                            "help"};
+static const char *const command_names[] = {"init",    "run",      "verdict", "status", "current", "history",
+                                            "at",      "rollback", "hold",    "unhold", "pin",     "unpin",
+                                            "prune",   "export",   "import",  "plan",   "judge",   "verify",
+                                            "migrate", "doctor",   "watch",   "pack",   "config",  "help"};
 enum { COMMAND_COUNT = sizeof command_names / sizeof command_names[0] };
 
 static const char *const bad_folder = FEDGATE_SOURCE_DIR "/fixtures/configs/bad";
