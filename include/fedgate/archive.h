@@ -31,7 +31,8 @@ WARN_UNUSED bool archive_put_end(ArchiveSink sink, void *context, Error *error);
 uint64_t archive_member_bytes(uint64_t bytes);
 
 typedef struct TarReader TarReader;
-TarReader *archive_open_tar(int fd, Error *error) WARN_UNUSED;   // by pread from offset 0; fd stays the caller's
+// By pread from offset 0; the descriptor stays the caller's.
+WARN_UNUSED TarReader *archive_open_tar(int fd, Error *error);
 // The next member: a plain file without holes, links or extended attributes. ERROR_DATA names anything else.
 WARN_UNUSED bool archive_next(TarReader *reader, bool *ret_any, char ret_name[static ARCHIVE_NAME_SIZE],
                               uint64_t *ret_bytes, Error *error);

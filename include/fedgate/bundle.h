@@ -59,8 +59,9 @@ enum { RELEASE_STATEMENT_MAXIMUM = 4096 };
 // Hashes every file while it is given to `sink`; ERROR_DATA when the release is not whole.
 WARN_UNUSED bool release_pack(const char *directory, const char *statement, size_t length, ArchiveSink sink,
                               void *context, Error *error);
-// Into `directory`, made here; nothing is left of it on failure. ERROR_DATA unless the file is, byte for byte,
-// what release_pack makes of the result. Its length is compared with the manifest before a file is written.
+// Into `directory`, made here; nothing is left of it on failure. ERROR_DATA unless the file is, byte for
+// byte, what release_pack makes of the result. Its length is compared with the manifest before a file is
+// written.
 WARN_UNUSED bool release_unpack(int from_fd, const char *directory, Text *ret_statement,
                                 ReleaseCheck *ret_check, Error *error);
 

@@ -5,8 +5,8 @@
 // previous_digest, decision, kind adopt|promote|revert|rollback, from, to, to_kind, actor_uid, actor, reason,
 // run, verdict_digest, release_digest, time}; its digest (SHA-256 of record.json) is the next one's
 // previous_digest. Beside record.json lies `release` -> ../../releases/<version>. Locks: run.lock (the whole
-// night), pointer.lock (decide, rollback, hold, pin, prune, recover), import.lock (one import). No database, network or GPU. Everything that may
-// refuse comes before the commit rename.
+// night), pointer.lock (decide, rollback, hold, pin, prune, recover), import.lock (one import). No database,
+// network or GPU. Everything that may refuse comes before the commit rename.
 #ifndef FEDGATE_REGISTRY_H
 #define FEDGATE_REGISTRY_H
 
@@ -107,8 +107,8 @@ WARN_UNUSED bool registry_hold(Registry *registry, const char *owner, const char
 WARN_UNUSED bool registry_unhold(Registry *registry, const char *owner, const char *unbar_version_or_null,
                                  const char *reason, Error *error);
 
-// -- pins: the owner keeps a release from being pruned. ERROR_DATA: there is no such release; unpin of what is
-// not pinned is ERROR_USAGE.
+// -- pins: the owner keeps a release from being pruned. ERROR_DATA: there is no such release; unpin of what
+// is not pinned is ERROR_USAGE.
 WARN_UNUSED bool registry_pin(Registry *registry, const char *owner, const char *version, const char *reason,
                               Error *error);
 WARN_UNUSED bool registry_unpin(Registry *registry, const char *owner, const char *version,

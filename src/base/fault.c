@@ -6,6 +6,7 @@
 #ifdef FEDGATE_FAULTS
 
 #include <fedgate/text.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,12 +80,19 @@ static const FaultRow fault_rows[] = {
     {"file.sync.fail", "The Nth fsync fails."},
     {"file.rename.fail", "The Nth rename fails."},
     {"file.link.fail", "The Nth creation of a link fails."},
+    {"file.remove.fail", "The Nth removal of a file or folder fails."},
+    {"file.directory.fail", "The Nth making of a folder fails."},
     {"process.fork.fail", "The Nth fork fails."},
+    // -- all call points counted as one
+    {"call.fail", "The Nth call of any point fails."},
+    {"call.fail_from", "The Nth call of any point and every later one fails."},
+    {"call.kill", "The process is killed at its Nth call of any point."},
 };
 
 enum { FAULT_COUNT = sizeof fault_rows / sizeof fault_rows[0] };
 
 static atomic_long fault_calls[FAULT_COUNT];   // calls of each point in this process
+static atomic_long fault_total;                // of all of them
 
 static size_t find_row(const char *name)
 {
@@ -167,7 +175,11 @@ bool fault_fires(const char *point)
         BUG("fault point '%s' has too long a name", point);
     double failing = fault_value(name, 0);
     long call = atomic_fetch_add(&fault_calls[find_row(name)], 1) + 1;
-    return failing > 0 && (double)call == failing;
+    double total = (double)(atomic_fetch_add(&fault_total, 1) + 1), from = fault_value("call.fail_from", 0);
+    if (total == fault_value("call.kill", 0))
+        raise(SIGKILL);
+    return (failing > 0 && (double)call == failing) || total == fault_value("call.fail", 0) ||
+           (from > 0 && total >= from);
 }
 
 #else

@@ -299,6 +299,8 @@ bool file_copy_new(const char *from, const char *to, mode_t mode, Error *error)
 
 bool file_remove(const char *path, Error *error)
 {
+    if (fault_fires("file.remove"))
+        return FAIL(error, ERROR_IO, EIO, "could not remove file '%s'", path);
     return unlink(path) == 0 || errno == ENOENT ||
            FAIL(error, ERROR_IO, errno, "could not remove file '%s'", path);
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/fault.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 bool file_make_directory(const char *path, mode_t mode, Error *error)
 {
     struct stat status;
+    if (fault_fires("file.directory"))
+        return FAIL(error, ERROR_IO, EIO, "could not make directory '%s'", path);
     if (mkdir(path, mode & 0777) != 0) {
         int code = errno;
         if (code == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
@@ -159,6 +162,8 @@ bool file_sync_tree(const char *path, Error *error)
 
 static bool remove_entry(int parent, const char *name, const struct stat *status, Error *error)
 {
+    if (fault_fires("file.remove"))
+        return FAIL(error, ERROR_IO, EIO, "could not remove '%s'", name);
     if (unlinkat(parent, name, S_ISDIR(status->st_mode) ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT)
         return true;
     return FAIL(error, ERROR_IO, errno, "could not remove '%s'", name);
