@@ -182,6 +182,11 @@ bool fault_fires(const char *point)
            (from > 0 && total >= from);
 }
 
+long fault_calls_made(void)
+{
+    return atomic_load(&fault_total);
+}
+
 #else
 
 typedef int fault_none;   // a translation unit may not be empty

@@ -54,19 +54,19 @@ const Command commands[] = {
      .options = {{"reason", "TEXT", "why; kept in the record"}}},
     {.name = "prune", .usage = "[--keep N] [--runs N] [--spool] [--dry-run]", .handler = cmd_prune,
      .summary = "remove releases nobody can go back to; nightly account only",
-     .more = "Kept for ever: what is live, the last known-good, one more good, pinned, named baseline, barred\n"
-             "until the bar is lifted, and what a slot that is not judged goes on with. Waits for no night:\n"
-             "75 while one runs. Cut at any moment it leaves every release whole or gone; the next start ends\n"
-             "it. Candidates in failed/ stay. Runs and spools stay unless --runs or --spool is given.\n",
+     .more = "Kept for ever: what is live, the last known-good, one more good, pinned, named baseline,\n"
+             "barred until the bar is lifted, and what a slot that is not judged goes on with. Ends 75\n"
+             "while a night runs. Cut at any moment it leaves every release whole or gone; the next start\n"
+             "ends it. Candidates in failed/ stay; runs and spools unless --runs or --spool is given.\n",
      .options = {{"keep", "N", "good models to go back to (default and least 2)"},
                  {"runs", "N", "but for the newest N, keep verdict, evidence, record"},
                  {"spool", NULL, "remove spools of which the database has every row"},
                  {"dry-run", NULL, "say what would be removed; change nothing"}}},
     {.name = "export", .usage = "VERSION FILE", .minimum = 2, .maximum = 2, .handler = cmd_export,
      .summary = "a sealed release as one file (tar), the same bytes each time",
-     .more = "Holds statement.json, manifest.json and the files of the release. Ends 10 when FILE exists, 65\n"
-             "when the release is not whole, not there or pruned. Nothing in it is signed: carry the printed\n"
-             "SHA-256 another way when the file passes through other hands.\n"},
+     .more = "Holds statement.json, manifest.json and the files of the release. Ends 10 when FILE exists,\n"
+             "65 when the release is not whole, not there or pruned. Nothing in it is signed: carry the\n"
+             "printed SHA-256 another way when the file passes through other hands.\n"},
     {.name = "import", .usage = "FILE", .minimum = 1, .maximum = 1, .handler = cmd_import,
      .summary = "take an exported release in, pinned and not live; owner only",
      .more = "A release that was live here before can be gone back to (rollback --to); any other is a\n"
@@ -88,6 +88,15 @@ const Command commands[] = {
      .more = "Ends 0 when all pass, 10 when one is refused, else 11. Late checks (telemetry, end of the\n"
              "window) are left out.\n",
      .options = {{"policy", "FILE", "take the judges' limits from this file"}}},
+    {.name = "inspect", .usage = "TRACE... [--svg FILE]", .minimum = 1, .maximum = -1,
+     .handler = cmd_inspect,
+     .summary = "stored profiler traces: was copying hidden by computing, step after step?",
+     .more = "Reads Kineto and Chrome trace JSON, old and new, plain or .gz, and a night's own timeline.json;\n"
+             "needs no home, GPU or network. One entry for each device of a trace. The verdict is that of the\n"
+             "check 'overlap' over the steps after warm-up: --set overlap.floor=0.6 asks for less. Prints no\n"
+             "text that a trace holds. Ends 0 sustained, 10 not sustained, 11 cannot tell (inconclusive,\n"
+             "no copies, untrusted), 65 not a trace; of several the worst in the order 65, 10, 11, 0.\n",
+     .options = {{"svg", "FILE", "draw the timeline of one trace"}}},
     {.name = "verify", .usage = "[VERSION]", .maximum = 1, .handler = cmd_verify,
      .summary = "hash releases again and walk the record of moves; 0 whole, 13 not"},
     {.name = "migrate", .usage = "", .handler = cmd_migrate,
