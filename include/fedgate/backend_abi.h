@@ -249,7 +249,7 @@ typedef struct FedgateBackend {
                                                 // passed by a copy that was queued
     void (*fetch)(void *device, void *to_pinned, const void *from, int64_t bytes,
                   void *done);   // after the compute queued so far; then passes `done`
-    void (*mark_step)(void *device, int64_t step);   // the operations that follow belong to it
+    void (*mark_step)(void *device, int64_t step);   // the operations that follow belong to it; < 0: to none
     void (*count_nonfinite)(void *device, const float *x, int64_t count, int64_t *total);   // grows
     void (*zero)(void *device, void *to, int64_t bytes);
     void (*copy)(void *device, void *to, const void *from, int64_t bytes);   // device to device

@@ -17,7 +17,9 @@ typedef struct Cut {
     Step *steps;   // one entry a mark, in order
     size_t count;
     size_t *entry;   // [notes]: the first entry of the note, or the one that was current
-    int64_t missing;
+    int64_t missing, replayed;   // records; those of replays among them
+    const char *lost;   // what the first call without a record launched
+    int64_t short_step;   // first of the first replay that has records too few or too many
 } Cut;
 
 void trace_doubt(FedgateTraceTrust *trust, const char *format, ...)
@@ -116,7 +118,10 @@ static void cut_replay(Cut *cut, size_t note_index, TraceWork *works, size_t cou
     const TraceNote *note = &cut->window->notes[note_index];
     int64_t mark = -1, first = (int64_t)cut->entry[note_index];
     if ((int64_t)count != note->operations) {
-        cut->missing += llabs((long long)(note->operations - (int64_t)count));
+        int64_t off = llabs((long long)(note->operations - (int64_t)count));
+        cut->short_step = cut->replayed == 0 ? note->step : cut->short_step;
+        cut->missing += off;
+        cut->replayed += off;
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -159,6 +164,14 @@ static size_t skip_call(const TraceWindow *window, size_t call)
     return call;
 }
 
+static size_t lose_call(Cut *cut, size_t call)
+{
+    cut->missing++;
+    if (!cut->lost)
+        cut->lost = cut->window->calls[call].name ? cut->window->calls[call].name : "a call";
+    return skip_call(cut->window, call);
+}
+
 // Works and calls are sorted by correlation: a merge.
 static void join(Cut *cut)
 {
@@ -168,9 +181,8 @@ static void join(Cut *cut)
         const uint32_t correlation = window->works[i].correlation;
         for (end = i + 1; end < window->work_count && window->works[end].correlation == correlation;)
             end++;
-        for (; call < window->call_count && window->calls[call].correlation < correlation;
-             call = skip_call(window, call))
-            cut->missing++;
+        while (call < window->call_count && window->calls[call].correlation < correlation)
+            call = lose_call(cut, call);
         if (call < window->call_count && window->calls[call].correlation == correlation) {
             place_works(cut, &window->works[i], end - i, window->calls[call].begin);
             call = skip_call(window, call);
@@ -179,8 +191,8 @@ static void join(Cut *cut)
                 window->works[k].span.step = -1, window->works[k].span.launched_ns = 0;
         }
     }
-    for (; call < window->call_count; call = skip_call(window, call))
-        cut->missing++;
+    while (call < window->call_count)
+        call = lose_call(cut, call);
 }
 
 // Operations without a call were launched before the window when they lie before all others of their stream;
@@ -199,6 +211,14 @@ static int64_t count_astray(const TraceWindow *window)
         astray += span->launched_ns == 0 && span->begin > first[span->stream != 0];
     }
     return astray + (window->call_count == 0 && window->note_count > 0 ? (int64_t)window->work_count : 0);
+}
+
+static const char *first_astray(const TraceWindow *window)
+{
+    for (size_t i = 0; i < window->work_count; i++)
+        if (window->works[i].span.launched_ns == 0 && window->works[i].span.name)
+            return window->works[i].span.name;
+    return "an operation";
 }
 
 // -- giving
@@ -251,10 +271,27 @@ static void give_steps(const Cut *cut, void (*give)(void *, const FedgateSpan *)
         FedgateSpan span = {.kind = FEDGATE_SPAN_STEP, .step = step->step};
         span.begin = empty ? before : step->first;
         span.end = empty ? before : step->last;
-        if (span.begin > 0 && span.begin >= from)
+        const bool apart = step->step < 0 || (i > 0 && cut->steps[i - 1].step < 0);
+        if (span.begin > 0 && span.begin >= from && !apart)
             give(context, &span);
         before = span.end;
     }
+}
+
+static void doubt_missing(const Cut *cut, FedgateTraceTrust *trust)
+{
+    char name[56] = "";
+    if (cut->missing == 0)
+        return;
+    if (cut->lost)
+        trace_readable_name(cut->lost, name, sizeof name);
+    if (cut->replayed > 0)
+        trace_doubt(trust,
+                    "%lld records of device operations are missing: %lld of replays, first at step %lld",
+                    (long long)cut->missing, (long long)cut->replayed, (long long)cut->short_step);
+    else
+        trace_doubt(trust, "%lld records of device operations are missing, the first of %s",
+                    (long long)cut->missing, name);
 }
 
 bool trace_window_spans(TraceWindow *window, void (*give)(void *, const FedgateSpan *), void *context,
@@ -271,10 +308,10 @@ bool trace_window_spans(TraceWindow *window, void (*give)(void *, const FedgateS
         int64_t astray = count_astray(window);
         int64_t late = give_works(window, give, context, trust);
         give_steps(&cut, give, context);
-        if (cut.missing > 0)
-            trace_doubt(trust, "%lld records of device operations are missing", (long long)cut.missing);
+        doubt_missing(&cut, trust);
         if (astray > 0)
-            trace_doubt(trust, "%lld device operations have no launch", (long long)astray);
+            trace_doubt(trust, "%lld device operations have no launch, the first %.60s", (long long)astray,
+                        first_astray(window));
         if (late > 0)
             trace_doubt(trust, "%lld operations end after the host saw their end: the clocks do not agree",
                         (long long)late);

@@ -24,15 +24,16 @@ typedef struct TraceWork {
     FedgateSpan span;   // all but launched_ns and step; stream 0 is where steps run
     uint32_t correlation;
 } TraceWork;
-typedef struct TraceCall {
+typedef struct TraceCall {   // one that succeeded, made while nothing was captured
     int64_t begin;
     uint32_t correlation;
+    const char *name;   // of the kernel it launches, else its own; static text, may be mangled
 } TraceCall;
 
 // What the back end did with the compute stream: a mark, or a replay, which has marks of its own.
 typedef struct TraceNote {
     int64_t begin, end;   // of the host's call; a mark has begin = end
-    int64_t step;   // of the mark, the first of a replay
+    int64_t step;   // of the mark, the first of a replay; < 0: what follows is of no step
     bool replay;
     const TraceMark *marks;   // of a replay, alive until the window has ended
     int64_t mark_count, operations;
@@ -54,7 +55,8 @@ typedef struct TraceWindow {
 
 // Gives every operation as a span, then a span of FEDGATE_SPAN_STEP for each step: from where its first
 // operation begins to where its last one ends, or, for a mark that nothing follows, an instant at the end of
-// what was before it. Steps that began while unrecorded copies may have run get none. Adds to *trust; false
+// what was before it. Steps that began while unrecorded copies may have run get none, nor does the first one
+// after work of no step: the one before that work ends with its own last operation. Adds to *trust; false
 // when there is no memory.
 bool trace_window_spans(TraceWindow *window, void (*give)(void *context, const FedgateSpan *span),
                         void *context, FedgateTraceTrust *trust);

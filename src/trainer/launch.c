@@ -10,7 +10,7 @@
 #include <fedgate/fault.h>
 #include <stdlib.h>
 
-enum { LAUNCH_BYTES = 4 << 20, LAUNCH_MOST = 32 };
+enum { LAUNCH_BYTES = 32 << 20, LAUNCH_MOST = 32 };   // a copy as short as the launch before it, and hidden
 
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records)
 {
@@ -172,6 +172,7 @@ static bool give_recorded(Launcher *launcher, Error *error)
     bool fresh = !launcher->recording[group->slot];
     if (fresh && !record(launcher, error))
         return false;
+    launcher->fresh = fresh ? launcher->given : launcher->fresh;
     device_replay(launcher->device, launcher->recording[group->slot], first_step(launcher));
     for (int64_t k = 0; k < group->count; k++) {
         order_take(&trainer->progress.order, &group->batch[k]);
@@ -192,11 +193,9 @@ static bool give(Launcher *launcher, int64_t to, Error *error)
 {
     const FeedGroup *group = &launcher->group;
     bool whole = group->full && launcher->at == 0 && to == group->count && group->slot < LAUNCH_SLOTS;
-    // None is made inside a window, where the device would stand still meanwhile. A run too short to prime
-    // the tracer has no such choice.
-    const Windows *windows = &launcher->trainer->meter.windows;
+    // None is made inside a window, where the device would stand still meanwhile.
     bool seen = whole && launcher->eager[group->slot] &&
-                (launcher->recording[group->slot] || !windows->open || windows->prime == 0);
+                (launcher->recording[group->slot] || !launcher->trainer->meter.windows.open);
     bool good = launcher->records && seen ? give_recorded(launcher, error)
                                           : give_singly(launcher, launcher->at, to, error);
     launcher->apart = false;
@@ -305,25 +304,38 @@ static bool settle_boundary(Launcher *launcher, int64_t boundary, Error *error)
     launcher->apart = true;
     if (!launcher_drain(launcher, error))
         return false;
+    if (trainer->meter.windows.open)
+        device_mark_step(launcher->device, -1);
     if (launcher->loop->batch.last_of_epoch)
         order_end_epoch(&trainer->progress.order, trainer->train_rows, trainer->order_digest);
     return true;
 }
 
+// Every slot has its recording, or none was made for so long that none will be: a slot may always hold the
+// end of an epoch. Groups that a boundary cut are given to their end first.
 static bool settled(const Launcher *launcher)
 {
     int64_t slots = config_integer(launcher->trainer->config, "input.slots");
-    for (int64_t i = 0; launcher->records && i < slots && i < LAUNCH_SLOTS; i++)
+    bool all = launcher->given - launcher->fresh >= 2 * slots;
+    if (launcher->at < launcher->group.count)
+        return false;
+    for (int64_t i = 0; launcher->records && !all && i < slots && i < LAUNCH_SLOTS; i++)
         if (!launcher->recording[i])
             return false;
     return true;
 }
 
+// Where a window may run to undisturbed; where none is as short as an epoch, it begins with one.
+static int64_t undisturbed(const Trainer *trainer)
+{
+    bool longer = trainer->meter.windows.length > trainer->per_epoch;
+    return longer && trainer->progress.position == 0 ? INT64_MAX : trainer_next_boundary(trainer);
+}
+
 static bool observe(Launcher *launcher, Error *error)
 {
     Trainer *trainer = launcher->trainer;
-    if (windows_due(&trainer->meter, first_step(launcher), trainer_next_boundary(trainer),
-                    settled(launcher))) {
+    if (windows_due(&trainer->meter, first_step(launcher), undisturbed(trainer), settled(launcher))) {
         launcher->apart = true;   // what was given before would be seen in part
         return launcher_drain(launcher, error) &&
                windows_begin(&trainer->meter, launcher->device, first_step(launcher), error);

@@ -1,34 +1,53 @@
 // windows - which launches are traced: a few stretches of whole launches, spread over the run, so that what
 // observing costs stays below a hundredth of it.
 //
-// A stretch is at least 20 steps. One in 64 steps is traced, but never in fewer than 4 nor more than 12
-// stretches, so a run of some seconds has them all. None begins where validation, a checkpoint or a witness
-// would fall into it, if there is room elsewhere: what the host does between steps says nothing about
-// feeding, and `device_steps` covers every step. The first begins when the recordings are made; before it
-// lies a stretch of as many launches as slots that is not kept, because a tracer stops the device when it
-// meets a recording for the first time (0.4 ms on an H200; making one inside a window also spoiled it).
+// A stretch is at least 4 launches and 20 steps: the ring is full when one begins, so copies run from its
+// second launch on. One step in 64 is traced, in 4 to 12 stretches: a run of some seconds has them all. A
+// short run is traced as densely as 4 stretches with copies ask for, up to half of it; where launches are too
+// few for that, stretches are shorter, never under 2 launches, then fewer. None begins where validation, a
+// checkpoint or a witness would fall into it, if there is room elsewhere; what the host does there is of no
+// step, and the step behind it is left out, as `device_steps` has it apart. The first begins when no
+// recording was made for a while; before it lies a stretch of as many launches as slots that is not kept,
+// because a tracer stops the device when it meets a recording for the first time (0.4 ms on an H200).
 #include "trainer_internal.h"
 
 #include <fedgate/fault.h>
 
-enum { WINDOW_STEPS = 20, WINDOW_SHARE = 64, WINDOWS_LEAST = 4, LAUNCHES_BEFORE = 8, WINDOW_PRIME = 4 };
+enum {
+    WINDOW_STEPS = 20,
+    WINDOW_LAUNCHES = 4,
+    WINDOW_LAUNCHES_LEAST = 2,
+    WINDOW_SHARE = 64,
+    WINDOWS_LEAST = 4,
+    LAUNCHES_BEFORE = 8,
+    WINDOW_PRIME = 4
+};
+
+static int64_t at_least(int64_t value, int64_t least)
+{
+    return value > least ? value : least;
+}
+
+static int64_t at_most(int64_t value, int64_t most)
+{
+    return value < most ? value : most;
+}
 
 void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps)
 {
-    int64_t length = (WINDOW_STEPS + launch_steps - 1) / launch_steps * launch_steps,
-            before = LAUNCHES_BEFORE * launch_steps;
-    if (before > left / 2)
-        before = left / 2;
-    int64_t count = (left - before) / (WINDOW_SHARE * length);
-    count = count < WINDOWS_LEAST ? WINDOWS_LEAST : count > TRACE_WINDOWS ? TRACE_WINDOWS : count;
-    while (count > 1 && count * length > left - before)
-        count--;
-    int64_t prime = WINDOW_PRIME * launch_steps, room = left - before - count * length;
-    if (prime > room / 2)   // a short run has none to spare
+    int64_t launches = at_least(left / launch_steps, 1),
+            most = at_least(launches / 2, at_most(launches, WINDOW_LAUNCHES_LEAST)),
+            each = at_least(WINDOW_LAUNCHES, (WINDOW_STEPS + launch_steps - 1) / launch_steps);
+    if (WINDOWS_LEAST * each > most)
+        each = at_most(at_least(most / WINDOWS_LEAST, WINDOW_LAUNCHES_LEAST), most);
+    int64_t count = at_least(launches / (WINDOW_SHARE * each), WINDOWS_LEAST);
+    count = at_most(at_most(count, TRACE_WINDOWS), most / each);
+    int64_t before = at_most(LAUNCHES_BEFORE, launches / 8), prime = WINDOW_PRIME;
+    if (2 * prime > launches - before - count * each)   // a short run has none to spare
         prime = 0;
-    before += prime;
-    *windows = (Windows){.length = length,
-                         .prime = prime,
+    before = (before + prime) * launch_steps;
+    *windows = (Windows){.length = each * launch_steps,
+                         .prime = prime * launch_steps,
                          .primed = prime == 0,
                          .period = (left - before) / count,
                          .next = done + before,

@@ -100,7 +100,8 @@ static void give_count(void *device, const float *x, int64_t count, int64_t *tot
 
 static void run_mark(AsyncDevice *device, const Command *command)
 {
-    async_within->mark_step(device->inner, command->op.step);
+    if (command->op.step >= 0)
+        async_within->mark_step(device->inner, command->op.step);
 }
 
 static void give_mark(void *handle, int64_t step)

@@ -41,7 +41,8 @@ static void add_kernel(World *world, uint32_t correlation, int64_t begin, int64_
 
 static void add_call(World *world, uint32_t correlation, int64_t begin)
 {
-    world->calls[world->window.call_count++] = (TraceCall){begin, correlation};
+    world->calls[world->window.call_count++] =
+        (TraceCall){.begin = begin, .correlation = correlation, .name = "_ZN7fedgate5scaleEPf"};
 }
 
 static void add_mark(World *world, int64_t at, int64_t step)
@@ -139,6 +140,27 @@ START_TEST(test_marked_again)
     check_trusted(&world);
     check_step(&world, 7, 400, 500);
     ck_assert_uint_eq(world.count, 3);
+}
+END_TEST
+
+// Validation between two steps is of neither: the one before ends with its own work, the one behind is left
+// out, and those that follow are as ever.
+START_TEST(test_work_of_no_step)
+{
+    World world = {0};
+    for (int i = 0; i < 4; i++) {
+        add_mark(&world, 100 + 20 * i, i == 1 ? -1 : 7 + i - (i > 1));
+        add_call(&world, (uint32_t)i + 1, 110 + 20 * i);
+        add_kernel(&world, (uint32_t)i + 1, 400 + 100 * i, 480 + 100 * i);
+    }
+    run(&world);
+    check_trusted(&world);
+    check_step(&world, 7, 400, 480);
+    ck_assert_ptr_null(find_step(&world, -1));
+    ck_assert_ptr_null(find_step(&world, 8));
+    check_step(&world, 9, 700, 780);
+    ck_assert_int_eq(step_of(&world, 500), -1);
+    ck_assert_int_eq(step_of(&world, 600), 8);
 }
 END_TEST
 
@@ -242,7 +264,8 @@ START_TEST(test_records_missing)
     add_call(&world, 2, 120);   // launched, and no operation is there
     add_call(&world, 2, 121);   // a call that it made
     run(&world);
-    ck_assert_str_eq(world.trust.reason, "1 records of device operations are missing");
+    ck_assert_str_eq(world.trust.reason,
+                     "1 records of device operations are missing, the first of fedgate::scale");
 }
 END_TEST
 
@@ -253,7 +276,8 @@ START_TEST(test_replay_incomplete)
     add_call(&world, 1, 105);
     add_chain(&world, 1, 500, 3);
     run(&world);
-    ck_assert_str_eq(world.trust.reason, "2 records of device operations are missing");
+    ck_assert_str_eq(world.trust.reason,
+                     "2 records of device operations are missing: 2 of replays, first at step 40");
 }
 END_TEST
 
@@ -265,7 +289,8 @@ START_TEST(test_replay_as_a_whole)
     add_call(&world, 1, 105);
     add_kernel(&world, 1, 500, 900);
     run(&world);
-    ck_assert_str_eq(world.trust.reason, "4 records of device operations are missing");
+    ck_assert_str_eq(world.trust.reason,
+                     "4 records of device operations are missing: 4 of replays, first at step 40");
 }
 END_TEST
 
@@ -281,12 +306,12 @@ START_TEST(test_launch_missing)
     one_step(&other);
     add_kernel(&other, 8, 500, 550);
     run(&other);
-    ck_assert_str_eq(other.trust.reason, "1 device operations have no launch");
+    ck_assert_str_eq(other.trust.reason, "1 device operations have no launch, the first an operation");
     World blind = {0};
     add_mark(&blind, 100, 7);
     add_kernel(&blind, 1, 400, 440);
     run(&blind);
-    ck_assert_str_eq(blind.trust.reason, "1 device operations have no launch");
+    ck_assert_str_eq(blind.trust.reason, "1 device operations have no launch, the first an operation");
 }
 END_TEST
 
@@ -372,6 +397,7 @@ int main(void)
     TCase *window = tcase_create("window"), *names = tcase_create("names");
     tcase_add_test(window, test_marked_one_by_one);
     tcase_add_test(window, test_marked_again);
+    tcase_add_test(window, test_work_of_no_step);
     tcase_add_test(window, test_replays);
     tcase_add_test(window, test_after_a_replay);
     tcase_add_test(window, test_copies);

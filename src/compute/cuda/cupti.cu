@@ -107,12 +107,20 @@ static void CUPTIAPI keep_buffer(CUcontext, uint32_t, uint8_t *buffer, size_t, s
 
 static thread_local bool quiet;   // this thread records: what it launches does not run now
 
+// A call counts when it comes back and succeeded: one that fails and is made again in another way, as the
+// libraries do, launches nothing. Results of both domains are 0 when good.
 static void CUPTIAPI note_call(void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *data)
 {
     const CUpti_CallbackData *call = (const CUpti_CallbackData *)data;
-    if (call->callbackSite != CUPTI_API_ENTER || quiet)
+    if (quiet)
         return;
-    const int64_t now = (int64_t)give_time();
+    if (call->callbackSite == CUPTI_API_ENTER) {
+        *call->correlationData = (uint64_t)give_time();
+        return;
+    }
+    if (*(const int *)call->functionReturnValue != 0)
+        return;
+    const char *name = call->symbolName ? call->symbolName : call->functionName;
     pthread_mutex_lock(&buffers_lock);
     if (tracer.call_count == tracer.call_room) {
         const size_t room = tracer.call_room ? 2 * tracer.call_room : 4096;
@@ -123,7 +131,7 @@ static void CUPTIAPI note_call(void *, CUpti_CallbackDomain, CUpti_CallbackId, c
         }
     }
     if (tracer.call_count < tracer.call_room)
-        tracer.calls[tracer.call_count++] = TraceCall{now, call->correlationId};
+        tracer.calls[tracer.call_count++] = TraceCall{(int64_t)*call->correlationData, call->correlationId, name};
     else
         tracer.calls_lost = true;
     pthread_mutex_unlock(&buffers_lock);

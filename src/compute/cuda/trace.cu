@@ -146,8 +146,9 @@ bool cuda_trace_begin(void *handle, char *ret_reason)
         return false;
     }
     CudaTrace *trace = device->trace;
+    // Copies ahead end before it begins, or the steps beside them could not be told to be hiding them.
     pthread_mutex_lock(&device->queue_lock);
-    trace->copies_before = cudaStreamQuery(device->copy) == cudaErrorNotReady;
+    trace->copies_before = !cuda_drain(device, device->copy, "copies before a window");
     trace->why_not = cupti_begin(device->host);
     if (!trace->why_not &&
         !(cupti_stream(device->compute, &trace->compute_id) && cupti_stream(device->copy, &trace->copy_id)))
