@@ -160,7 +160,7 @@ static void add_arm(MemoryPlan *plan, const PlanShape *shape, bool reference)
     if (is_half(shape) && !reference)
         add(plan, "pass weights", weights, shape->bytes_per_element, "parameters", 1);
     add(plan, name[1], weights, MASTER_BYTES, "parameters", 1);
-    add(plan, name[2], weights, MOMENTS * MASTER_BYTES, "parameters", 1);
+    add(plan, name[2], weights, MOMENTS * MASTER_BYTES, "parameters", MOMENTS);
     if (!reference)
         add(plan, "best weights", weights, MASTER_BYTES, "parameters", 1);
     add(plan, name[3], 1, shape->step_bytes, "state", 1);

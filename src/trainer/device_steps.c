@@ -35,6 +35,7 @@ void device_steps_add(DeviceSteps *steps, int64_t step, int64_t ended_ns, bool a
     size_t bin = bin_of(ns);
     steps->covered++;
     steps->total_ns += ns;
+    steps->longest_step = ns > steps->longest_ns ? step : steps->longest_step;
     steps->longest_ns = ns > steps->longest_ns ? ns : steps->longest_ns;
     steps->bin[bin].count++;
     steps->bin[bin].ns += ns;
@@ -73,6 +74,7 @@ Json *device_steps_evidence(const DeviceSteps *steps)
     json_put_integer(json, "median_ns", median);
     json_put_integer(json, "p99_ns", ranked_ns(steps, (steps->covered - 1) * 99 / 100));
     json_put_integer(json, "longest_ns", steps->longest_ns);
+    json_put_integer(json, "longest_step", steps->longest_step);
     json_put_integer(json, "slow_ns", slow_ns(steps, median));
     return json;
 }

@@ -78,9 +78,9 @@ typedef struct AccountName {
 static AccountName account_of(const Network *network, Held held)
 {
     static const char *const names[HELD_COUNT] = {
-        [HELD_WEIGHTS] = "weights",   [HELD_PASS] = "pass weights", [HELD_GRADIENTS] = "gradients",
-        [HELD_MOMENTS] = "optimizer", [HELD_BLOCK] = "activations", [HELD_SUMS] = "workspace",
-        [HELD_STATE] = "step state",  [HELD_PACE] = "step state",
+        [HELD_WEIGHTS] = "weights", [HELD_PASS] = "pass weights", [HELD_GRADIENTS] = "gradients",
+        [HELD_FIRST] = "optimizer", [HELD_SECOND] = "optimizer",  [HELD_BLOCK] = "activations",
+        [HELD_SUMS] = "workspace",  [HELD_STATE] = "step state",  [HELD_PACE] = "step state",
     };
     AccountName name;
     if (!text_print(name.text, sizeof name.text, "%s%s", network->prefix, names[held]))
@@ -105,7 +105,8 @@ static bool take_memory(Network *network, Error *error)
         [HELD_WEIGHTS] = weights,
         [HELD_PASS] = half ? floats * fedgate_type_bytes(network->type) : 0,
         [HELD_GRADIENTS] = training ? weights : 0,
-        [HELD_MOMENTS] = training ? 2 * weights : 0,
+        [HELD_FIRST] = training ? weights : 0,   // apart, so that both lie for wide loads
+        [HELD_SECOND] = training ? weights : 0,
         [HELD_BLOCK] = cut_block(network, NULL),
         [HELD_SUMS] = SUM_COUNT * (int64_t)sizeof(double),
         [HELD_STATE] = training ? (int64_t)sizeof(StepBlock) : 0,
@@ -116,7 +117,8 @@ static bool take_memory(Network *network, Error *error)
     network->weights = network->held[HELD_WEIGHTS].memory;
     network->pass = half ? network->held[HELD_PASS].memory : network->weights;
     network->gradients = network->held[HELD_GRADIENTS].memory;
-    network->moments = network->held[HELD_MOMENTS].memory;
+    network->first = network->held[HELD_FIRST].memory;
+    network->second = network->held[HELD_SECOND].memory;
     network->sums = network->held[HELD_SUMS].memory;
     StepBlock *steps = network->held[HELD_STATE].memory;
     network->steps = steps;

@@ -53,7 +53,8 @@ bool network_start(Network *network, const Recipe *recipe, uint64_t seed, Error 
     bool good = device_load(network->device, network->weights, weights, bytes, error) &&
                 device_load(network->device, network->state, &step, sizeof step, error);
     free(weights);
-    device_zero(network->device, network->moments, 2 * bytes);
+    device_zero(network->device, network->first, bytes);
+    device_zero(network->device, network->second, bytes);
     device_zero(network->device, network->sums, SUM_COUNT * (int64_t)sizeof(double));
     network_refresh(network);
     return good;
@@ -158,8 +159,8 @@ void network_update(Network *network, const Recipe *recipe)
     settle(network, recipe);
     FedgateAdam op = {.weights = network->weights,
                       .gradient = network->gradients,
-                      .first = network->moments,
-                      .second = network->moments + layout->floats,
+                      .first = network->first,
+                      .second = network->second,
                       .pass = half ? network->pass : NULL,
                       .pass_type = network->type,
                       .count = layout->floats,
@@ -191,7 +192,8 @@ bool network_save(Network *network, float *ret_state, FedgateStepState *ret_step
 {
     int64_t floats = network->layout.floats, bytes = floats * (int64_t)sizeof(float);
     return device_copy_out(network->device, ret_state, network->weights, bytes, error) &&
-           device_copy_out(network->device, ret_state + floats, network->moments, 2 * bytes, error) &&
+           device_copy_out(network->device, ret_state + floats, network->first, bytes, error) &&
+           device_copy_out(network->device, ret_state + 2 * floats, network->second, bytes, error) &&
            network_read_step(network, ret_step, error);
 }
 
@@ -199,7 +201,8 @@ bool network_load(Network *network, const float *state, const FedgateStepState *
 {
     int64_t floats = network->layout.floats, bytes = floats * (int64_t)sizeof(float);
     if (!device_load(network->device, network->weights, state, bytes, error) ||
-        !device_load(network->device, network->moments, state + floats, 2 * bytes, error) ||
+        !device_load(network->device, network->first, state + floats, bytes, error) ||
+        !device_load(network->device, network->second, state + 2 * floats, bytes, error) ||
         !device_load(network->device, network->state, step, sizeof *step, error))
         return false;
     network_refresh(network);

@@ -44,7 +44,8 @@ typedef enum Held {
     HELD_WEIGHTS,
     HELD_PASS,
     HELD_GRADIENTS,
-    HELD_MOMENTS,
+    HELD_FIRST,
+    HELD_SECOND,
     HELD_BLOCK,   // activations and their gradients
     HELD_SUMS,
     HELD_STATE,
@@ -69,7 +70,7 @@ typedef struct Network {
     int64_t rows;
     bool training;
     bool abandoned;   // the device hangs: nobody waits for it any more
-    float *weights, *gradients, *moments;   // master weights; moments: first, then second
+    float *weights, *gradients, *first, *second;   // master weights; moments of AdamW
     void *pass;   // weights as the passes read them, of `type`; the master weights themselves in FP32
     void *x, *dx;   // of `type`; NULL in FP32 without embeddings: the batch itself is the input
     void *value[SHAPE_LAYERS + 1], *back[SHAPE_LAYERS + 1];   // of `type`, but for the logits, which are FP32
@@ -158,7 +159,7 @@ typedef struct Claimed {
 // When steps ended by the clock of the device, every step of a run: durations in bins a hundredth wide.
 enum { STEP_OCTAVES = 44, STEP_BINS = 64 };
 typedef struct DeviceSteps {
-    int64_t count, covered, total_ns, longest_ns;   // covered: by a duration that is in the bins
+    int64_t count, covered, total_ns, longest_ns, longest_step;   // covered: by a duration that is in the bins
     int64_t apart, apart_ns;   // behind work of the host between steps, or behind a start
     int64_t last_step, last_ns;
     int64_t ended_ns[STEP_ENDED];   // of the last steps, by step mod STEP_ENDED

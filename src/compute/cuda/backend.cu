@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST_MAJOR = 8 };   // compute capability 8.0: the first with BF16
+enum { OLDEST_MAJOR = 8, EARLY_MAJOR = 9 };   // compute capability: the first with BF16; with early launches
 
 // -- failures
 
@@ -90,6 +90,12 @@ static void close_device(void *handle)
         cudaStreamDestroy(device->compute);
     if (device->copy)
         cudaStreamDestroy(device->copy);
+    if (device->side)
+        cudaStreamDestroy(device->side);
+    if (device->forked)
+        cudaEventDestroy(device->forked);
+    if (device->joined)
+        cudaEventDestroy(device->joined);
     free(device);
 }
 
@@ -126,6 +132,7 @@ static bool describe(CudaDevice *device, const char *lt, FedgateFacts *facts)
         !cuda_good(device, cudaMemGetInfo(&left, &total), "memory"))
         return false;
     device->multiprocessors = properties.multiProcessorCount;
+    device->programmatic = properties.major >= EARLY_MAJOR;
     snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, properties.name);
     snprintf(facts->core, sizeof facts->core, "sm_%d%d, %d SM", properties.major, properties.minor,
              properties.multiProcessorCount);
@@ -177,7 +184,10 @@ static bool prepare(CudaDevice *device, char *ret_lt, size_t lt_size, char *ret_
         device->used_before = -1;
     if (cuda_good(device, cudaSetDevice(device->index), "choice of the device") &&
         cuda_good(device, cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking), "stream") &&
-        cuda_good(device, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking), "stream"))
+        cuda_good(device, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking), "stream") &&
+        cuda_good(device, cudaStreamCreateWithFlags(&device->side, cudaStreamNonBlocking), "stream") &&
+        cuda_good(device, cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming), "event") &&
+        cuda_good(device, cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming), "event"))
         device->gemm = gemm_open(ret_lt, lt_size, ret_reason);
     return device->gemm && warm_products(device);
 }

@@ -1,17 +1,18 @@
 // columns.cu - passes over a matrix that add up its columns: bias gradients, dReLU with the bias gradient of
 // the layer below, and the whole backward pass of a layer of one output.
 //
-// A block owns 32 packs of columns (a tile) and a chunk of rows; its 8 rows of threads walk the chunk, then
+// A block owns 32 packs of columns (a tile) and a chunk of rows; its 16 rows of threads walk the chunk, then
 // their sums are added. The block that ends last in its tile adds the chunks up. Chunks, and which thread
 // adds what, follow from the shape alone, not from alignment.
 #include "cuda_element.h"
 
 enum {
-    LINES = CUDA_BLOCK / CUDA_WARP,   // rows of threads in a block
+    LINES = 16,   // rows of threads in a block
+    THREADS = LINES * CUDA_WARP,
     CHUNK_LEAST = 32,   // rows
     CHUNKS_MOST = 128,
     BLOCKS_MOST = 1024,   // but for one chunk
-    RESIDENT = 3   // blocks that fit a multiprocessor by their registers
+    RESIDENT = 2   // blocks that fit a multiprocessor by their registers
 };
 
 typedef enum Pass { PASS_SUM, PASS_MASK, PASS_OUTER } Pass;
@@ -34,7 +35,7 @@ template <typename T> struct Shape {
         COUNT = Pack<T>::COUNT,
         TILE = COUNT * CUDA_WARP,   // columns
         QUADS = TILE / 4,
-        GROUPS = CUDA_BLOCK / QUADS   // of threads, when chunks are added
+        GROUPS = THREADS / QUADS   // of threads, when chunks are added
     };
 };
 
@@ -146,8 +147,9 @@ static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::C
     enum { COUNT = Pack<T>::COUNT, TILE = Shape<T>::TILE };
     const int64_t column = (int64_t)blockIdx.x * TILE + thread_of_block();
 #pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        part[(int)threadIdx.y * TILE + (int)threadIdx.x * COUNT + k] = mine[k];
+    for (int k = 0; k < COUNT; k += 4)
+        *(float4 *)(part + (int)threadIdx.y * TILE + (int)threadIdx.x * COUNT + k) =
+            float4{mine[k], mine[k + 1], mine[k + 2], mine[k + 3]};
     const float sum = fold(part, LINES, TILE);
     if (thread_of_block() >= TILE)
         return;
@@ -157,22 +159,33 @@ static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::C
         put(to + column, sum, c.accumulate);
 }
 
+// One block waits for all of it, so both sums and many chunks are on their way at a time.
 template <typename T>
-static __device__ void add_chunks(const Columns<T> &c, float *part, float *to, int which)
+static __device__ void add_chunks(const Columns<T> &c, float *part, float *const (&to)[2])
 {
     enum { TILE = Shape<T>::TILE, QUADS = Shape<T>::QUADS, GROUPS = Shape<T>::GROUPS };
     const int quad = thread_of_block() % QUADS, group = thread_of_block() / QUADS;
     const int64_t column = (int64_t)blockIdx.x * TILE + thread_of_block();
-    float4 sum = {0, 0, 0, 0};
-#pragma unroll 4
-    for (int chunk = group; chunk < c.chunks; chunk += GROUPS) {
-        const float4 more = __ldcg((const float4 *)partial_at(c, which, chunk) + quad);
-        sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+    float4 sum[2] = {};
+#pragma unroll
+    for (int which = 0; which < 2; which++) {
+        if (!to[which])
+            continue;
+#pragma unroll 8
+        for (int chunk = group; chunk < c.chunks; chunk += GROUPS) {
+            const float4 more = __ldcg((const float4 *)partial_at(c, which, chunk) + quad);
+            sum[which].x += more.x, sum[which].y += more.y, sum[which].z += more.z, sum[which].w += more.w;
+        }
     }
-    ((float4 *)part)[group * QUADS + quad] = sum;
-    const float total = fold(part, GROUPS, TILE);
-    if (thread_of_block() < TILE && column < c.width)
-        put(to + column, total, c.accumulate);
+#pragma unroll
+    for (int which = 0; which < 2; which++) {
+        if (!to[which])
+            continue;
+        ((float4 *)part)[group * QUADS + quad] = sum[which];
+        const float total = fold(part, GROUPS, TILE);
+        if (thread_of_block() < TILE && column < c.width)
+            put(to[which] + column, total, c.accumulate);
+    }
 }
 
 // The sum of dy, in the blocks of the first tile: every thread of a line has its line's.
@@ -204,8 +217,9 @@ template <typename T> static __device__ void add_slopes(const Columns<T> &c)
 }
 
 template <typename T, Pass PASS, bool WHOLE>
-__global__ void __launch_bounds__(CUDA_BLOCK, RESIDENT) columns(Columns<T> c)
+__global__ void __launch_bounds__(THREADS, RESIDENT) columns(Columns<T> c)
 {
+    begin_kernel();
     __shared__ __align__(16) float part[LINES * Shape<T>::TILE];
     const int64_t column = ((int64_t)blockIdx.x * CUDA_WARP + threadIdx.x) * Pack<T>::COUNT,
                   left = c.width - column;
@@ -224,10 +238,7 @@ __global__ void __launch_bounds__(CUDA_BLOCK, RESIDENT) columns(Columns<T> c)
     if (c.chunks == 1 || (PASS == PASS_MASK && !c.dx_sums) ||
         !last_block(c.counters + blockIdx.x, (unsigned)c.chunks))
         return;
-    if (PASS != PASS_MASK)
-        add_chunks(c, part, c.sums, 0);
-    if (PASS != PASS_SUM && c.dx_sums)
-        add_chunks(c, part, c.dx_sums, 1);
+    add_chunks(c, part, {PASS != PASS_MASK ? c.sums : NULL, PASS != PASS_SUM ? c.dx_sums : NULL});
     if (slopes)
         add_slopes(c);
 }
@@ -245,9 +256,9 @@ template <typename T, Pass PASS> static void launch(CudaDevice *device, Columns<
     const bool whole = c.width % Pack<T>::COUNT == 0 && packs_lie(c.x) && packs_lie(c.dx);
     const dim3 grid((unsigned)tiles, (unsigned)c.chunks), threads(CUDA_WARP, LINES);
     if (whole)
-        columns<T, PASS, true><<<grid, threads, 0, device->compute>>>(c);
+        start(device, columns<T, PASS, true>, grid, threads, c);
     else
-        columns<T, PASS, false><<<grid, threads, 0, device->compute>>>(c);
+        start(device, columns<T, PASS, false>, grid, threads, c);
 }
 
 void columns_sum(CudaDevice *device, FedgateType type, const void *x, int64_t rows, int64_t width,

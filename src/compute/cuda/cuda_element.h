@@ -90,6 +90,33 @@ static __device__ inline int64_t row_of(int64_t i, int64_t width)
 
 enum : unsigned { WHOLE_WARP = 0xffffffffu };
 
+// First in every kernel of ours: it may have been launched before what it waits for had ended, and lets the
+// next one be launched so.
+static __device__ inline void begin_kernel()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Starts a kernel on the compute stream, early where the card can.
+template <typename... Given, typename... Args>
+static inline void start(const CudaDevice *device, void (*kernel)(Given...), dim3 blocks, dim3 threads,
+                         Args... args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.stream = device->compute;
+    config.attrs = &early;
+    config.numAttrs = device->programmatic ? 1 : 0;
+    cudaLaunchKernelEx(&config, kernel, (Given)args...);
+}
+
 // Sum of one number a thread of a block of CUDA_BLOCK, as a tree; every thread gets it.
 static __device__ inline double block_sum(double x)
 {

@@ -40,12 +40,13 @@ typedef struct CudaGraph {
 typedef struct CudaDevice {
     const FedgateHost *host;
     int index, multiprocessors;
-    cudaStream_t compute, copy;
+    cudaStream_t compute, copy, side;   // side: what a recording runs beside the compute stream (dense.cu)
+    cudaEvent_t forked, joined;
     CudaGemm *gemm;
     void *workspace;   // CUDA_WORKSPACE bytes, zeroed before the first operation: for products, then
     void *scratch;   // partial sums and sorted codes of one operation, then
     unsigned *counters;   // 0 between operations
-    bool programmatic;   // kernels may be launched before those they wait for have ended
+    bool programmatic;   // kernels may be launched before what they wait for has ended
     CudaGraph *recording;   // being made
     CudaTrace *trace;
     bool tracing;   // atomic: a window is open
@@ -112,6 +113,10 @@ typedef struct Product {   // d[m x n] = alpha op(a) op(b) + beta d, column-majo
 CudaGemm *gemm_open(char *ret_libraries, size_t size, char *ret_reason);
 void gemm_close(CudaGemm *gemm);
 bool gemm_multiply(CudaDevice *device, const Product *product);
+// Starts a product beside what follows, the first of which is `product`, where neither fills the card and a
+// recording is made; false: it did not. gemm_join: what follows comes after it.
+bool gemm_fork(CudaDevice *device, const Product *beside, const Product *product);
+void gemm_join(CudaDevice *device);
 
 // -- columns.cu: sums over the rows of a matrix, and what else happens while it is read
 void columns_sum(CudaDevice *device, FedgateType type, const void *x, int64_t rows, int64_t width,

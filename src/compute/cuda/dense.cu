@@ -19,6 +19,7 @@ template <typename T> struct Dot {
 // A warp a row; a lane adds every 32nd pack.
 template <typename T, typename Y> __global__ void dot_rows(Y *y, Dot<T> op)
 {
+    begin_kernel();
     const int lane = (int)threadIdx.x % CUDA_WARP;
     const int64_t warps = (int64_t)gridDim.x * blockDim.x / CUDA_WARP;
     for (int64_t row = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / CUDA_WARP; row < op.rows;
@@ -44,6 +45,7 @@ template <typename T, typename Y> __global__ void dot_rows(Y *y, Dot<T> op)
 // Logits of a half precision pass: FP32, with the bias in the type of the pass.
 template <typename T> __global__ void add_bias(float *y, const T *bias, int64_t rows, int64_t out, bool relu)
 {
+    begin_kernel();
     EACH(i, rows * out)
     {
         float value = y[i] + load_element(bias + (i - row_of(i, out) * out));
@@ -61,9 +63,9 @@ template <typename T> static void one_output(CudaDevice *device, const FedgateDe
         (const T *)op->x, (const T *)op->w, (const T *)op->bias,       op->rows,
         op->in,           op->relu,         packs && packs_lie(op->x), packs && packs_lie(op->w)};
     if (op->y_type == FEDGATE_FP32)
-        dot_rows<T, float><<<blocks, CUDA_BLOCK, 0, device->compute>>>((float *)op->y, dot);
+        start(device, dot_rows<T, float>, blocks, CUDA_BLOCK, (float *)op->y, dot);
     else
-        dot_rows<T, T><<<blocks, CUDA_BLOCK, 0, device->compute>>>((T *)op->y, dot);
+        start(device, dot_rows<T, T>, blocks, CUDA_BLOCK, (T *)op->y, dot);
 }
 
 // The epilogue reads 16 bytes of the bias at a time: one that lies otherwise is copied.
@@ -99,16 +101,15 @@ void cuda_dense(void *handle, const FedgateDense *op)
         product.bias = aligned_bias(device, op);
         gemm_multiply(device, &product);
     } else if (gemm_multiply(device, &product)) {
-        WITH_TYPE(op->type,
-                  (add_bias<<<cuda_grid(device, op->rows * op->out), CUDA_BLOCK, 0, device->compute>>>(
-                      (float *)op->y, (const T *)op->bias, op->rows, op->out, op->relu)));
+        WITH_TYPE(op->type, (start(device, add_bias<T>, cuda_grid(device, op->rows * op->out), CUDA_BLOCK,
+                                   (float *)op->y, (const T *)op->bias, op->rows, op->out, op->relu)));
     }
     cuda_launched(device, "dense");
 }
 
 // -- backward
 
-static bool weight_gradient(CudaDevice *device, const FedgateDenseBack *op)
+static Product weight_gradient(const FedgateDenseBack *op)
 {
     Product product = {};
     product.type = op->type;
@@ -122,11 +123,11 @@ static bool weight_gradient(CudaDevice *device, const FedgateDenseBack *op)
     product.d = op->dw;
     product.alpha = 1;
     product.beta = op->accumulate ? 1 : 0;
-    return gemm_multiply(device, &product);
+    return product;
 }
 
 // The scale of the mask is part of the product: one rounding at the store.
-static bool input_gradient(CudaDevice *device, const FedgateDenseBack *op)
+static Product input_gradient(const FedgateDenseBack *op)
 {
     Product product = {};
     product.type = product.out_type = op->type;
@@ -138,7 +139,7 @@ static bool input_gradient(CudaDevice *device, const FedgateDenseBack *op)
     product.b = op->dy;
     product.d = op->dx;
     product.alpha = op->below_relu ? op->below_scale : 1;
-    return gemm_multiply(device, &product);
+    return product;
 }
 
 void cuda_dense_back(void *handle, const FedgateDenseBack *op)
@@ -149,12 +150,16 @@ void cuda_dense_back(void *handle, const FedgateDenseBack *op)
     } else {
         if (op->db)
             columns_sum(device, op->type, op->dy, op->rows, op->out, op->accumulate, op->db);
-        if (weight_gradient(device, op) && op->dx && input_gradient(device, op)) {
+        const Product weights = weight_gradient(op), inputs = input_gradient(op);
+        const bool forked = op->dx && gemm_fork(device, &weights, &inputs);
+        if ((forked || gemm_multiply(device, &weights)) && op->dx && gemm_multiply(device, &inputs)) {
             if (op->below_relu)
                 columns_mask(device, op);
             else if (op->dx_sums)
                 columns_sum(device, op->type, op->dx, op->rows, op->in, op->accumulate, op->dx_sums);
         }
+        if (forked)
+            gemm_join(device);
     }
     cuda_launched(device, "dense back");
 }

@@ -27,6 +27,7 @@ template <typename T>
 __global__ void drop(T *x, int64_t rows, int64_t width, uint64_t key, uint64_t layer,
                      const FedgateStepState *state, uint64_t first_row, uint32_t limit, float scale)
 {
+    begin_kernel();
     if (state)
         key =
             mix_bits(mix_bits(key + 0x9e3779b97f4a7c15u) + (uint64_t)state->attempted * 0x9e3779b97f4a7c15u) +
@@ -45,9 +46,9 @@ void cuda_dropout(void *handle, const FedgateDropout *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
     uint32_t limit = (uint32_t)(op->keep * 16777216.0f);
-    WITH_TYPE(op->type, (drop<<<cuda_grid(device, op->rows * op->width), CUDA_BLOCK, 0, device->compute>>>(
-                            (T *)op->x, op->rows, op->width, op->key, op->layer, op->state, op->row, limit,
-                            1 / op->keep)));
+    WITH_TYPE(op->type,
+              (start(device, drop<T>, cuda_grid(device, op->rows * op->width), CUDA_BLOCK, (T *)op->x,
+                     op->rows, op->width, op->key, op->layer, op->state, op->row, limit, 1 / op->keep)));
     cuda_launched(device, "dropout");
 }
 
@@ -86,6 +87,7 @@ static __device__ void decide(const FedgateSettle &op, int64_t hang_from)
 __global__ void squares(const float *x, int64_t count, double *to, double *partial, unsigned *counter,
                         FedgateSettle op, int64_t hang_from)
 {
+    begin_kernel();
     double sum = 0;
     for (int64_t begin = (int64_t)blockIdx.x * SQUARES_STRIP; begin < count;
          begin += (int64_t)gridDim.x * SQUARES_STRIP) {
@@ -109,8 +111,8 @@ __global__ void squares(const float *x, int64_t count, double *to, double *parti
 static void launch_squares(CudaDevice *device, const float *x, int64_t count, double *to,
                            const FedgateSettle &op, int64_t hang_from)
 {
-    squares<<<reduction_grid(count, SQUARES_STRIP), CUDA_BLOCK, 0, device->compute>>>(
-        x, count, to, (double *)device->scratch, device->counters, op, hang_from);
+    start(device, squares, reduction_grid(count, SQUARES_STRIP), CUDA_BLOCK, x, count, to,
+          (double *)device->scratch, device->counters, op, hang_from);
 }
 
 void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_sum)
@@ -122,6 +124,7 @@ void cuda_square_sum(void *handle, const float *x, int64_t count, double *ret_su
 
 __global__ void decide_alone(FedgateSettle op, int64_t hang_from)
 {
+    begin_kernel();
     decide(op, hang_from);
 }
 
@@ -132,7 +135,7 @@ void cuda_settle(void *handle, const FedgateSettle *op)
     if (op->gradient)
         launch_squares(device, op->gradient, op->gradient_count, op->square_sum, *op, hang_from);
     else
-        decide_alone<<<1, 1, 0, device->compute>>>(*op, hang_from);
+        start(device, decide_alone, 1, 1, *op, hang_from);
     cuda_launched(device, "settle");
 }
 
@@ -159,8 +162,8 @@ static __device__ float adam_weight(const FedgateAdam &op, const AdamStep &step,
            step.rate * (*first * step.correction1) / (sqrtf(*second * step.correction2) + op.epsilon);
 }
 
-// Four floats a lane of the 128 from `base` on. Where they do not lie for that (the second moments begin
-// where the first end), or end before, lanes read side by side and change places through the warp's memory.
+// Four floats a lane of the 128 from `base` on. Where they do not lie for that, or end before, lanes read
+// side by side and change places through the warp's memory.
 typedef struct Fours {
     float *line;   // the warp's: 128 floats
     int64_t base, count;
@@ -223,8 +226,8 @@ template <typename T> static __device__ inline void store_pass(const Fours &f, T
 template <typename T> __global__ void __launch_bounds__(CUDA_BLOCK) adam(FedgateAdam op)
 {
     __shared__ __align__(16) float lines[CUDA_BLOCK * 4];
-    if (!op.state->apply)
-        return;
+    begin_kernel();
+    const bool apply = op.state->apply;
     const AdamStep step = adam_step(op);
     Fours f = {lines + threadIdx.x / CUDA_WARP * CUDA_WARP * 4, 0, op.count, (int)threadIdx.x % CUDA_WARP};
     for (int64_t begin = (int64_t)blockIdx.x * ADAM_STRIP; begin < op.count;
@@ -234,6 +237,8 @@ template <typename T> __global__ void __launch_bounds__(CUDA_BLOCK) adam(Fedgate
         const float4 g = load_fours(f, op.gradient);
         float4 w = load_fours(f, op.weights), first = load_fours(f, op.first),
                second = load_fours(f, op.second);
+        if (!apply)   // asked for beside the rest, not before it
+            return;
         w.x = adam_weight(op, step, i, g.x, &first.x, &second.x, w.x);
         w.y = adam_weight(op, step, i + 1, g.y, &first.y, &second.y, w.y);
         w.z = adam_weight(op, step, i + 2, g.z, &first.z, &second.z, w.z);
@@ -250,7 +255,7 @@ void cuda_adam(void *handle, const FedgateAdam *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
     const unsigned blocks = cuda_grid(device, (op->count + 3) / 4);
-    WITH_TYPE(op->pass_type, (adam<T><<<blocks, CUDA_BLOCK, 0, device->compute>>>(*op)));
+    WITH_TYPE(op->pass_type, (start(device, adam<T>, blocks, CUDA_BLOCK, *op)));
     cuda_launched(device, "adam");
 }
 
@@ -258,14 +263,15 @@ void cuda_adam(void *handle, const FedgateAdam *op)
 
 template <typename To, typename From> __global__ void cast(To *to, const From *from, int64_t count)
 {
+    begin_kernel();
     EACH(i, count)
     store_element(to + i, load_element(from + i));
 }
 
 template <typename From> static void cast_from(CudaDevice *device, const FedgateCast *op)
 {
-    WITH_TYPE(op->to_type, (cast<<<cuda_grid(device, op->count), CUDA_BLOCK, 0, device->compute>>>(
-                               (T *)op->to, (const From *)op->from, op->count)));
+    WITH_TYPE(op->to_type, (start(device, cast<T, From>, cuda_grid(device, op->count), CUDA_BLOCK,
+                                  (T *)op->to, (const From *)op->from, op->count)));
 }
 
 void cuda_cast(void *handle, const FedgateCast *op)

@@ -53,6 +53,7 @@ static __device__ inline void count_bad(unsigned bad, int64_t *total)
 
 __global__ void nonfinite(const float *x, int64_t count, int64_t *total)
 {
+    begin_kernel();
     unsigned bad = 0;
     EACH(i, count)
     bad += !isfinite(x[i]);
@@ -63,6 +64,7 @@ __global__ void nonfinite(const float *x, int64_t count, int64_t *total)
 template <typename T>
 __global__ void round_packs(Pack<T> *x, const float *numeric, int64_t packs, int64_t *bad_total)
 {
+    begin_kernel();
     enum { FOURS = Pack<T>::COUNT / 4 };
     unsigned bad = 0;
     EACH(i, packs)
@@ -84,6 +86,7 @@ __global__ void round_packs(Pack<T> *x, const float *numeric, int64_t packs, int
 
 template <typename T> __global__ void assemble(FedgateAssemble op, Group group)
 {
+    begin_kernel();
     T *const x = (T *)op.x;
     unsigned bad = 0;
     EACH(i, op.rows * op.width)
@@ -112,13 +115,12 @@ template <typename T> static void assemble_all(CudaDevice *device, const Fedgate
     if (op->embedding_count == 0 && count % Pack<T>::COUNT == 0 && packs_lie(op->x) &&
         packs_lie(op->numeric)) {
         const int64_t packs = count / Pack<T>::COUNT;
-        round_packs<T><<<cuda_grid(device, packs), CUDA_BLOCK, 0, device->compute>>>(
-            (Pack<T> *)op->x, op->numeric, packs, op->nonfinite);
+        start(device, round_packs<T>, cuda_grid(device, packs), CUDA_BLOCK, (Pack<T> *)op->x, op->numeric,
+              packs, op->nonfinite);
         return;
     }
     for (int64_t first = 0; first == 0 || first < op->embedding_count; first += GROUP)
-        assemble<T>
-            <<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>(*op, group_of(op, first, GROUP));
+        start(device, assemble<T>, cuda_grid(device, count), CUDA_BLOCK, *op, group_of(op, first, GROUP));
 }
 
 void cuda_assemble(void *handle, const FedgateAssemble *op)
@@ -131,12 +133,13 @@ void cuda_assemble(void *handle, const FedgateAssemble *op)
 void cuda_count_nonfinite(void *handle, const float *x, int64_t count, int64_t *total)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    nonfinite<<<cuda_grid(device, count), CUDA_BLOCK, 0, device->compute>>>(x, count, total);
+    start(device, nonfinite, cuda_grid(device, count), CUDA_BLOCK, x, count, total);
     cuda_launched(device, "count nonfinite");
 }
 
 __global__ void gather(FedgateGather op)
 {
+    begin_kernel();
     const int64_t width = op.numeric_count + op.code_count + 1;
     EACH(i, op.rows * width)
     {
@@ -155,7 +158,7 @@ void cuda_gather(void *handle, const FedgateGather *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
     const int64_t width = op->numeric_count + op->code_count + 1;
-    gather<<<cuda_grid(device, op->rows * width), CUDA_BLOCK, 0, device->compute>>>(*op);
+    start(device, gather, cuda_grid(device, op->rows * width), CUDA_BLOCK, *op);
     cuda_launched(device, "gather");
 }
 
@@ -258,6 +261,7 @@ static __device__ void sort_digit(const Sorting &s, const Group &group, int digi
 // Blocks (f, 0) sort feature f; the others clear its table.
 __global__ void __launch_bounds__(SORT_THREADS) sort_rows(Sorting s, Group group, float *gradient)
 {
+    begin_kernel();
     const Feature &e = group.at[blockIdx.x];
     if (blockIdx.y > 0) {
         const int64_t count = (int64_t)e.width * e.cardinality;
@@ -295,6 +299,7 @@ template <typename T>
 __global__ void add_codes(Sorting s, Group group, const T *dx, int64_t width, float *gradient,
                           bool accumulate)
 {
+    begin_kernel();
     const Feature &e = group.at[blockIdx.y];
     const int lane = (int)threadIdx.x % CUDA_WARP,
               first = (int)(((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / CUDA_WARP);
@@ -341,9 +346,9 @@ static void piece_back(CudaDevice *device, const FedgateAssemble *op, int64_t fi
         const Group group = group_of(op, first, most);
         const dim3 sorters((unsigned)group.count, accumulate ? 1 : 1 + clearers(group)),
             adders(blocks, (unsigned)group.count);
-        sort_rows<<<sorters, SORT_THREADS, 0, device->compute>>>(sorting, group, op->gradient);
-        add_codes<<<adders, CUDA_BLOCK, 0, device->compute>>>(sorting, group, (const T *)op->x, op->width,
-                                                              op->gradient, accumulate);
+        start(device, sort_rows, sorters, SORT_THREADS, sorting, group, op->gradient);
+        start(device, add_codes<T>, adders, CUDA_BLOCK, sorting, group, (const T *)op->x, op->width,
+              op->gradient, accumulate);
     }
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GEMM_ALIGNMENT = 256, CANDIDATES = 16 };   // bytes; results of one search
+enum { GEMM_ALIGNMENT = 256, TILE = 128 };   // bytes; rows and columns a multiprocessor has at a time, about
 
 // What is used of the library, as a table: one row a function.
 #define LT_FUNCTIONS(ROW)                                                                                    \
@@ -246,16 +246,24 @@ static bool refuse(CudaDevice *device, const Product *p, const char *why, int st
     return false;
 }
 
-bool gemm_multiply(CudaDevice *device, const Product *p)
+static bool is_coarse(const CudaDevice *device, const Product *p)
 {
-    CudaGemm *gemm = device->gemm;
-    if (p->type == FEDGATE_BF16 && cuda_fault(device, "compute.bf16_sums", 0) > 0)
-        return planted_coarse(device, p);
+    return p->type == FEDGATE_BF16 && cuda_fault(device, "compute.bf16_sums", 0) > 0;
+}
+
+static Plan *plan_of(CudaDevice *device, const Product *p)
+{
     PlanKey key = key_of(p);
     key.tf32 = p->type == FEDGATE_FP32 && cuda_fault(device, "compute.tf32", 0) > 0;
-    Plan *plan = find_plan(gemm, &key);
+    Plan *plan = find_plan(device->gemm, &key);
     if (!plan->usable)
-        return refuse(device, p, "cuBLASLt knows no way, epilogue", key.epilogue);
+        refuse(device, p, "cuBLASLt knows no way, epilogue", key.epilogue);
+    return plan->usable ? plan : NULL;
+}
+
+static bool run(CudaDevice *device, const Plan *plan, const Product *p, void *workspace, cudaStream_t stream)
+{
+    const CudaGemm *gemm = device->gemm;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (p->bias)
         status = gemm->lt.cublasLtMatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -263,6 +271,35 @@ bool gemm_multiply(CudaDevice *device, const Product *p)
     if (status == CUBLAS_STATUS_SUCCESS)
         status = gemm->lt.cublasLtMatmul(gemm->handle, plan->operation, &p->alpha, p->a, plan->a, p->b,
                                          plan->b, &p->beta, p->d, plan->d, p->d, plan->d, &plan->algorithm,
-                                         device->workspace, plan->workspace, device->compute);
+                                         workspace, plan->workspace, stream);
     return status == CUBLAS_STATUS_SUCCESS || refuse(device, p, "cuBLASLt status", (int)status);
+}
+
+bool gemm_multiply(CudaDevice *device, const Product *p)
+{
+    if (is_coarse(device, p))
+        return planted_coarse(device, p);
+    const Plan *plan = plan_of(device, p);
+    return plan && run(device, plan, p, device->workspace, device->compute);
+}
+
+bool gemm_fork(CudaDevice *device, const Product *beside, const Product *p)
+{
+    const int64_t most = (int64_t)device->multiprocessors * TILE * TILE;
+    if (!device->recording || is_coarse(device, p) || p->m * p->n > 2 * most || beside->m * beside->n > most)
+        return false;
+    const Plan *plan = plan_of(device, p);
+    const size_t at = plan ? (plan->workspace + GEMM_ALIGNMENT - 1) / GEMM_ALIGNMENT * GEMM_ALIGNMENT : 0;
+    const Plan *other = plan_of(device, beside);   // may move the first one
+    if (!plan || !other || at + other->workspace > CUDA_GEMM_WORKSPACE)
+        return false;
+    return cuda_good(device, cudaEventRecord(device->forked, device->compute), "fork") &&
+           cuda_good(device, cudaStreamWaitEvent(device->side, device->forked, 0), "fork") &&
+           run(device, other, beside, (char *)device->workspace + at, device->side);
+}
+
+void gemm_join(CudaDevice *device)
+{
+    if (cuda_good(device, cudaEventRecord(device->joined, device->side), "join"))
+        cuda_good(device, cudaStreamWaitEvent(device->compute, device->joined, 0), "join");
 }

@@ -64,6 +64,7 @@ static __device__ double scale_of(const FedgateLoss &op)
 
 template <typename T> __global__ void losses(FedgateLoss op, double *partial, unsigned *counter)
 {
+    begin_kernel();
     double sum = 0, scale = scale_of(op);
     EACH(i, op.rows)
     sum += take_row<T>(op, i, scale);
@@ -74,6 +75,7 @@ template <typename T> __global__ void losses(FedgateLoss op, double *partial, un
 // Planted: the sum is kept in BF16, row after row.
 template <typename T> __global__ void losses_in_bf16(FedgateLoss op)
 {
+    begin_kernel();
     __shared__ double row[CUDA_BLOCK];
     const double scale = scale_of(op);
     float sum = __bfloat162float(__float2bfloat16_rn((float)*op.loss));
@@ -93,17 +95,17 @@ void cuda_loss(void *handle, const FedgateLoss *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
     if (cuda_fault(device, "compute.metric_bf16", 0) > 0)
-        WITH_TYPE(op->gradient_type, (losses_in_bf16<T><<<1, CUDA_BLOCK, 0, device->compute>>>(*op)));
+        WITH_TYPE(op->gradient_type, (start(device, losses_in_bf16<T>, 1, CUDA_BLOCK, *op)));
     else
-        WITH_TYPE(op->gradient_type,
-                  (losses<T><<<reduction_grid(op->rows, CUDA_BLOCK), CUDA_BLOCK, 0, device->compute>>>(
-                      *op, (double *)device->scratch, device->counters)));
+        WITH_TYPE(op->gradient_type, (start(device, losses<T>, reduction_grid(op->rows, CUDA_BLOCK),
+                                            CUDA_BLOCK, *op, (double *)device->scratch, device->counters)));
     cuda_launched(device, "loss");
 }
 
 __global__ void scores(FedgateLossKind kind, const float *logits, double *score, int64_t rows,
                        int64_t outputs)
 {
+    begin_kernel();
     EACH(i, rows)
     {
         const float *row = logits + i * outputs;
@@ -124,7 +126,7 @@ __global__ void scores(FedgateLossKind kind, const float *logits, double *score,
 void cuda_score(void *handle, const FedgateScore *op)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    scores<<<cuda_grid(device, op->rows), CUDA_BLOCK, 0, device->compute>>>(op->kind, op->logits, op->score,
-                                                                            op->rows, op->outputs);
+    start(device, scores, cuda_grid(device, op->rows), CUDA_BLOCK, op->kind, op->logits, op->score, op->rows,
+          op->outputs);
     cuda_launched(device, "score");
 }
