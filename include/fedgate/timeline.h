@@ -133,4 +133,17 @@ void overlap_judge(const OverlapSeries *series, const OverlapLimits *limits, dou
 WARN_UNUSED bool timeline_export_chrome(const Timeline *timeline, const char *process_name, const char *path,
                                         Error *error);
 
+// -- stored traces: Kineto and Chrome trace JSON, plain or gzip, and our own; one entry for each device
+typedef struct Inspection Inspection;
+// ERROR_DATA names file and offset of what is no trace, ERROR_IO a file that cannot be read. Nothing that is
+// written of it holds a text of the trace.
+WARN_UNUSED Inspection *trace_inspect(const char *path, const OverlapLimits *limits, Error *error);
+size_t inspection_count(const Inspection *inspection);   // devices, at least one
+OverlapWord inspection_word(const Inspection *inspection, size_t device);
+void inspection_put_json(const Inspection *inspection, Json *traces);   // of "fedgate.inspect/1"
+void inspection_print(const Inspection *inspection, Text *out);
+void inspection_draw(const Inspection *inspection, Text *out);   // SVG, self-contained
+void inspection_free(Inspection *inspection);
+OWNED_RELEASE(Inspection, inspection_free)
+
 #endif

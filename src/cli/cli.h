@@ -84,7 +84,7 @@ bool output_failed(void);
     ROW(init) ROW(run) ROW(verdict) ROW(status) ROW(current) ROW(history) ROW(at)        \
     ROW(rollback) ROW(hold) ROW(unhold) ROW(pin) ROW(unpin) ROW(prune) ROW(export)       \
     ROW(import) ROW(plan) ROW(judge) ROW(verify) ROW(migrate)    \
-    ROW(doctor) ROW(watch) ROW(pack) ROW(config) ROW(help)
+    ROW(doctor) ROW(watch) ROW(inspect) ROW(pack) ROW(config) ROW(help)
 // clang-format on
 #define COMMAND_DECLARE(name) bool cmd_##name(const Invocation *call, int *ret_exit, Error *error);
 COMMAND_HANDLERS(COMMAND_DECLARE)

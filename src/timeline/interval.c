@@ -12,7 +12,13 @@ static int compare_begin(const void *a, const void *b)
 
 size_t interval_union(Interval *intervals, size_t count)
 {
-    qsort(intervals, count, sizeof *intervals, compare_begin);
+    size_t ordered = 1;
+    while (ordered < count && intervals[ordered - 1].begin <= intervals[ordered].begin) {
+        ordered++;
+    }
+    if (ordered < count) {
+        qsort(intervals, count, sizeof *intervals, compare_begin);
+    }
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         Interval next = intervals[i];

@@ -10,15 +10,8 @@
 
 enum { STARVED_LEAST_NS = 5000, STARVED_SHARE = 50 };   // 2 % of the median step = median / 50
 
-typedef struct Union {
-    Interval *intervals;
-    size_t count;
-} Union;
-
-typedef struct Work {
-    Union copies, kernels, busy, waits, gaps;
-    Interval *scratch_a, *scratch_b;   // [spans + steps + 1]
-} Work;
+typedef OverlapWork Work;
+typedef IntervalSet Union;
 
 typedef bool (*SpanFilter)(const Span *span);
 
@@ -108,27 +101,34 @@ static int64_t median_length(const StepOverlap *steps, size_t count, int64_t *sc
 
 // Starvation gaps: where the recorded stretches (adjoining windows joined) hold no device work for long
 // enough. A gap across a step boundary is one gap; one across an unrecorded stretch is not.
-static void find_gaps(const StepOverlap *steps, size_t count, int64_t median, Work *work)
+static void find_starved(const StepOverlap *steps, size_t count, int64_t median, Work *work)
 {
+    int64_t share = median / STARVED_SHARE + (median % STARVED_SHARE != 0);
+    work->starved_least_ns = share > STARVED_LEAST_NS ? share : STARVED_LEAST_NS;
     Interval *stretches = work->scratch_a;
     for (size_t i = 0; i < count; i++) {
         stretches[i] = (Interval){steps[i].begin_ns, steps[i].begin_ns + steps[i].length_ns};
     }
     size_t stretch_count = interval_union(stretches, count);
     for (size_t i = 0; i < stretch_count; i++) {
-        size_t inside = interval_clip(work->busy.intervals, work->busy.count, stretches[i], work->scratch_b);
-        int64_t from = stretches[i].begin;
-        for (size_t j = 0; j <= inside; j++) {
-            int64_t to = j < inside ? work->scratch_b[j].begin : stretches[i].end;
-            if (to - from >= STARVED_LEAST_NS && to - from >= (median + STARVED_SHARE - 1) / STARVED_SHARE) {
-                work->gaps.intervals[work->gaps.count++] = (Interval){from, to};
-            }
-            from = j < inside ? work->scratch_b[j].end : from;
-        }
+        work_find_gaps(work, stretches[i], work->starved_least_ns);
     }
 }
 
-static int64_t length_inside(const Union *set, Interval window, Interval *scratch)
+void work_find_gaps(OverlapWork *work, Interval stretch, int64_t least_ns)
+{
+    size_t inside = interval_clip(work->busy.intervals, work->busy.count, stretch, work->scratch_b);
+    int64_t from = stretch.begin;
+    for (size_t j = 0; j <= inside; j++) {
+        int64_t to = j < inside ? work->scratch_b[j].begin : stretch.end;
+        if (to > from && to - from >= least_ns) {
+            work->gaps.intervals[work->gaps.count++] = (Interval){from, to};
+        }
+        from = j < inside ? work->scratch_b[j].end : from;
+    }
+}
+
+int64_t set_inside(const IntervalSet *set, Interval window, Interval *scratch)
 {
     return interval_length(scratch, interval_clip(set->intervals, set->count, window, scratch));
 }
@@ -141,9 +141,9 @@ static void measure_step(Work *work, StepOverlap *step)
     step->copy_ns = interval_length(work->scratch_a, copies);
     step->kernel_ns = interval_length(work->scratch_b, kernels);
     step->hidden_ns = interval_overlap(work->scratch_a, copies, work->scratch_b, kernels);
-    step->busy_ns = length_inside(&work->busy, window, work->scratch_a);
-    step->wait_ns = length_inside(&work->waits, window, work->scratch_a);
-    step->starved_ns = length_inside(&work->gaps, window, work->scratch_a);
+    step->busy_ns = set_inside(&work->busy, window, work->scratch_a);
+    step->wait_ns = set_inside(&work->waits, window, work->scratch_a);
+    step->starved_ns = set_inside(&work->gaps, window, work->scratch_a);
 }
 
 static int compare_begin(const void *a, const void *b)
@@ -179,7 +179,7 @@ static void count_bytes(const Timeline *timeline, StepOverlap *steps, size_t cou
     }
 }
 
-static void work_done(Work *work)
+void work_done(OverlapWork *work)
 {
     Interval *owned[] = {work->copies.intervals, work->kernels.intervals, work->busy.intervals,
                          work->waits.intervals,  work->gaps.intervals,    work->scratch_a,
@@ -189,7 +189,7 @@ static void work_done(Work *work)
     }
 }
 
-static bool work_init(const Timeline *timeline, Work *work)
+static bool work_init(const Timeline *timeline, OverlapWork *work)
 {
     size_t room = 2 * timeline_count(timeline) + 2;   // every gap lies before an operation or ends a stretch
     *work = (Work){.gaps.intervals = malloc(room * sizeof(Interval)),
@@ -200,25 +200,24 @@ static bool work_init(const Timeline *timeline, Work *work)
            collect(timeline, span_is_device_work, &work->busy) && collect(timeline, is_wait, &work->waits);
 }
 
-bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t *ret_count,
+bool timeline_measure(const Timeline *timeline, OverlapWork *work, StepOverlap **ret_steps, size_t *ret_count,
                       TimelineTrust *ret_trust, Error *error)
 {
     size_t spans = timeline_count(timeline);
-    Work work;
     StepOverlap *steps = malloc((spans + 1) * sizeof *steps);
     Span *marks = malloc((spans + 1) * sizeof *marks);
     int64_t *lengths = malloc((spans + 1) * sizeof *lengths);
-    bool ok = work_init(timeline, &work) && steps != NULL && marks != NULL && lengths != NULL;
+    bool ok = work_init(timeline, work) && steps != NULL && marks != NULL && lengths != NULL;
     if (ok) {
         int64_t disorder = 0;
         size_t count = cut_windows(timeline, marks, steps, &disorder);
         timeline_check_trust(timeline, disorder, ret_trust);
         qsort(steps, count, sizeof *steps, compare_begin);
         if (count > 0) {
-            find_gaps(steps, count, median_length(steps, count, lengths), &work);
+            find_starved(steps, count, median_length(steps, count, lengths), work);
         }
         for (size_t i = 0; i < count; i++) {
-            measure_step(&work, &steps[i]);
+            measure_step(work, &steps[i]);
         }
         count_bytes(timeline, steps, count);
         *ret_steps = steps;
@@ -227,8 +226,16 @@ bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t 
         free(steps);
         (void)FAIL(error, ERROR_MEMORY, 0, "could not allocate the overlap of %zu spans", spans);
     }
-    work_done(&work);
     free(marks);
     free(lengths);
+    return ok;
+}
+
+bool timeline_overlap(const Timeline *timeline, StepOverlap **ret_steps, size_t *ret_count,
+                      TimelineTrust *ret_trust, Error *error)
+{
+    OverlapWork work;
+    bool ok = timeline_measure(timeline, &work, ret_steps, ret_count, ret_trust, error);
+    work_done(&work);
     return ok;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COPY_BYTES_MOST (INT64_C(1) << 40)   // of one copy: so many records never overflow a sum
+
 void store_init(TraceStore *store)
 {
     *store = (TraceStore){
@@ -239,7 +241,7 @@ static bool is_usable(const TraceEvent *event)
     bool on_device = event->kind == EVENT_KERNEL || event->kind == EVENT_COPY || event->kind == EVENT_MEMSET;
     return timed && event->begin_ns + event->length_ns <= TRACE_TIME_MOST &&
            event->begin_ns + event->length_ns >= -TRACE_TIME_MOST && event->bytes >= 0 &&
-           (on_device || event->length_ns >= 0);
+           event->bytes <= COPY_BYTES_MOST && (on_device || event->length_ns >= 0);
 }
 
 void store_add(TraceStore *store, const TraceEvent *event)
