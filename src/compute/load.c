@@ -59,6 +59,11 @@ static const FedgateBackend *load_module(const char *name, const char *path, Err
     if (!backend)
         FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: file '%s' has no 'fedgate_backend'",
              name, path);
+    else if (!text_equal(backend->name, name)) {   // the name decides by which rules a night is judged
+        FAIL(error, ERROR_CONFIG, 0, "compute back end '%s' is refused: file '%s' calls itself '%.40s'", name,
+             path, backend->name);
+        return NULL;
+    }
     return backend;
 }
 

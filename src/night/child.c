@@ -50,8 +50,10 @@ static bool child_rehearse(void *context, Error *error)
         device_open(config_text(night->config, "device.backend"),
                     (int)config_integer(night->config, "device.threads"), night->clock, night->ledger, error);
     atomic_fetch_add(&night->watch->calls, 1);
-    if (child->device != NULL)
+    if (child->device != NULL) {
         device_watch(child->device, night->watch);
+        device_set_timeout(child->device, (int64_t)(config_real(night->config, "device.timeout") * 1e9));
+    }
     if (child->device == NULL || !child_set_arena(child, error) ||
         !night_file(night, "checkpoints", child->checkpoints, error))
         return false;
@@ -84,7 +86,8 @@ static bool keep_training(Child *child, Error *error)
 {
     static const char *const sections[] = {"timeline",       "loop",      "stages",
                                            "limiting_stage", "resources", "plausible"};
-    static const char *const inner[][2] = {{"memory", "live"}, {"window", "forecasts"}};
+    static const char *const inner[][2] = {
+        {"memory", "live"}, {"memory", "series"}, {"window", "forecasts"}, {"window", "blocks"}};
     TrainResult *result = &child->result;
     char path[FILE_PATH_SIZE];
     OWNED(Json, json_free) *stored = NULL;
@@ -123,10 +126,11 @@ static bool child_train(void *context, Error *error)
     child->block_steps = config_integer(night->config, "telemetry.window");
     if (!night_file(night, "timeline.json", trace, error) ||
         !night_file(night, "candidate", candidate, error) ||
-        !trainer_train(child->trainer, trace, &child->result, child->evidence, error) ||
-        !keep_training(child, error))
+        !trainer_train(child->trainer, trace, &child->result, child->evidence, error))
         return false;
     child_watch_end(child);
+    if (!keep_training(child, error))
+        return false;
     const TrainResult *result = &child->result;
     bool limited =
         result->stopped_early && !child->stop_for_window && !child->stop_for_signal && !result->scale_lost;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { TRIAL_BYTES = 512 };
+
 typedef struct Probe {   // in memory that both processes see
     char backend[32];
     int threads;
@@ -19,14 +21,21 @@ typedef struct Probe {   // in memory that both processes see
 
 static const int64_t least_ns = 60 * (int64_t)1000000000;   // a cold driver of a large machine takes seconds
 
+// One small operation inside a window: a profiler that tells nothing of it is none.
 static bool try_profiler(Device *device, DeviceTrial *trial, Error *error)
 {
     FedgateTraceTrust trust = {0};
-    if (!device_trace_begin(device, error))
+    void *piece = device_take(device, "profiler trial", TRIAL_BYTES, error);
+    if (piece == NULL)
         return false;
-    device_mark_step(device, 0);
-    bool good = device_trace_end(device, &trust, error);
-    memcpy(trial->profiler, trust.reason, sizeof trial->profiler);
+    bool good = device_trace_begin(device, error);
+    if (good) {
+        device_mark_step(device, 0);
+        device_zero(device, piece, TRIAL_BYTES);
+        good = device_trace_end(device, &trust, error);
+        memcpy(trial->profiler, trust.reason, sizeof trial->profiler);
+    }
+    device_give(device, "profiler trial", piece, TRIAL_BYTES);
     return good;
 }
 
@@ -41,6 +50,7 @@ static int ask(void *context, int report_fd)
         return error_exit_code(ERROR_MEMORY);
     Device *device = device_open(probe->backend, probe->threads, clock_real(), ledger, &probe->error);
     if (device != NULL) {
+        device_set_timeout(device, least_ns);
         probe->trial.info = *device_info(device);
         probe->trial.counts = device_memory(device, &probe->trial.memory);
         probe->opened = !probe->whole || try_profiler(device, &probe->trial, &probe->error);

@@ -11,6 +11,9 @@
 #if !defined(FAKE_ABI)
 #define FAKE_ABI FEDGATE_BACKEND_ABI
 #endif
+#if !defined(FAKE_NAME)
+#define FAKE_NAME "fake"
+#endif
 #if !defined(FAKE_SIZE)
 #define FAKE_SIZE sizeof(FedgateBackend)
 #endif
@@ -45,7 +48,7 @@ static bool probe(char *ret_reason)
 __attribute__((visibility("default"))) const FedgateBackend fedgate_backend = {
     .abi = FAKE_ABI,
     .size = FAKE_SIZE,
-    .name = "fake",
+    .name = FAKE_NAME,
     .build = "0",
     .probe = probe,
     SLOT(device_count),

@@ -29,9 +29,10 @@ typedef struct Answer {
     const char *words;
 } Answer;
 static const Answer answers[] = {
-    {"abi", ERROR_CONFIG, "is refused: contract 1, not 4"},
+    {"abi", ERROR_CONFIG, "is refused: contract 1, not 5"},
     {"size", ERROR_CONFIG, "is refused: contract of 8 bytes"},
     {"symbol", ERROR_CONFIG, "has no 'fedgate_backend'"},
+    {"renamed", ERROR_CONFIG, "fedgate_fake.so' calls itself 'cpu'"},
     {"empty", ERROR_CONFIG, "'fake' is refused: a required slot is empty"},
     {"unsupported", ERROR_DEVICE, "'fake' is unsupported here: no device of this kind"},
     {"nowhere", ERROR_UNAVAILABLE, "'fake' is absent"},
