@@ -103,6 +103,11 @@ typedef struct Roofline {
 void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_bytes, double peak_flops,
                          double bandwidth, Roofline *ret);
 void plan_roofline(double flop, double bytes, double peak_flops, double bandwidth, Roofline *ret);
+// One pass over rows and layers, forward or backward: what each row costs, and each execution beside it.
+typedef struct PassWork {
+    double row_flop, row_bytes, pass_bytes;
+} PassWork;
+void plan_pass_work(const PlanShape *shape, bool backward, PassWork *ret);
 // FLOP of one training step (forward, input and weight gradients) and bytes moved at least once.
 void plan_step_work(const PlanShape *shape, int64_t batch, double *ret_flop, double *ret_bytes);
 

@@ -112,22 +112,116 @@ static bool profile_category(const CategoryMap *map, const int32_t *codes, size_
     return true;
 }
 
+static const Json *reference_column(const Json *reference, const char *name)
+{
+    const Json *columns = json_get(reference, "columns");
+    for (size_t i = 0; i < json_count(columns); i++)
+        if (text_equal(json_text_or(json_get(json_at(columns, i), "name"), ""), name))
+            return json_at(columns, i);
+    return NULL;
+}
+
+// -- the label
+
+Json *histogram_target(const Maps *maps, const ColumnSet *set)
+{
+    Json *target = json_make_object();
+    json_put_number(target, "mean", stats_mean(set->target, set->rows));
+    json_put_number(target, "deviation", sqrt(stats_variance(set->target, set->rows)));
+    if (maps->task == TASK_REGRESSION)
+        return target;
+    size_t classes = 2;
+    for (size_t i = 0; i < set->rows; i++)
+        classes = set->target[i] >= (double)classes ? (size_t)set->target[i] + 1 : classes;
+    double *shares = calloc(classes, sizeof *shares);
+    for (size_t i = 0; shares != NULL && i < set->rows; i++)
+        shares[(size_t)set->target[i]] += 1 / (double)set->rows;
+    if (shares != NULL)   // else they are missing, and the judge cannot tell
+        json_put(target, "shares", numbers(shares, classes));
+    free(shares);
+    return target;
+}
+
+// 2 AUC - 1 of values that are there, NaN where they are not.
+static double separation(const double *values, const double *target, size_t rows)
+{
+    double *score = calloc(2 * rows + 1, sizeof *score), result = NAN;
+    size_t n = 0;
+    for (size_t i = 0; score != NULL && i < rows; i++)
+        if (!isnan(values[i])) {
+            score[n] = values[i];
+            score[rows + n++] = target[i];
+        }
+    if (score != NULL)
+        result = 2 * stats_auc(score, score + rows, n) - 1;
+    free(score);
+    return result;
+}
+
+static double category_separation(const int32_t *codes, int32_t code, const double *target, size_t rows)
+{
+    double *score = calloc(rows + 1, sizeof *score), result = NAN;
+    for (size_t i = 0; score != NULL && i < rows; i++)
+        score[i] = codes[i] == code;
+    if (score != NULL)
+        result = separation(score, target, rows);
+    free(score);
+    return result;
+}
+
+static void put_separation(Json *column, double value)
+{
+    if (isfinite(value))
+        json_put_number(column, "separation", value);
+}
+
+bool histogram_separations(const Json *reference, const Maps *maps, const ColumnSet *train, size_t at,
+                           double *ret_now, double *ret_was)
+{
+    const double least = 0.05;   // below it the sign may be chance
+    const bool numeric = at < maps->numeric_count;
+    const size_t c = numeric ? at : at - maps->numeric_count;
+    const Json *column =
+        reference_column(reference, numeric ? maps->numeric[c].name : maps->categorical[c].name);
+    double was = json_number_or(json_get(column, "separation"), NAN), now = NAN;
+    if (!(fabs(was) >= least))
+        return false;
+    if (numeric) {
+        now = separation(train->values + c * train->rows, train->target, train->rows);
+    } else {
+        const char *commonest = json_text_or(json_at(json_get(column, "values"), 0), "");
+        int32_t key = dictionary_find(&maps->categorical[c].codes, commonest, strlen(commonest));
+        if (key >= 0)
+            now = category_separation(train->codes + c * train->rows, key + 1, train->target, train->rows);
+    }
+    *ret_now = now;
+    *ret_was = was;
+    return isfinite(now);
+}
+
 bool histogram_profile(const Maps *maps, const ColumnSet *train, Json **ret_profile, Error *error)
 {
     Json *profile = json_make_object(), *columns = json_make_array();
     json_put_text(profile, "schema", profile_schema);
     json_put_integer(profile, "rows", (int64_t)train->rows);
-    bool good = true;
+    json_put(profile, "target", histogram_target(maps, train));
+    bool good = true, binary = maps->task == TASK_BINARY;
     for (size_t i = 0; good && i < maps->numeric_count; i++) {
         Json *column = json_make_object();
         good =
             profile_numeric(&maps->numeric[i], train->values + i * train->rows, train->rows, column, error);
+        if (binary)
+            put_separation(column, separation(train->values + i * train->rows, train->target, train->rows));
         json_add(columns, column);
     }
     for (size_t i = 0; good && i < maps->categorical_count; i++) {
         Json *column = json_make_object();
-        good = profile_category(&maps->categorical[i], train->codes + i * train->rows, train->rows, column,
-                                error);
+        const int32_t *codes = train->codes + i * train->rows;
+        good = profile_category(&maps->categorical[i], codes, train->rows, column, error);
+        const char *commonest = json_text_or(json_at(json_get(column, "values"), 0), "");
+        int32_t key = dictionary_find(&maps->categorical[i].codes, commonest, strlen(commonest));
+        if (good && binary && key >= 0)
+            put_separation(column, category_separation(codes, key + 1, train->target, train->rows));
         json_add(columns, column);
     }
     json_put(profile, "columns", columns);
@@ -136,15 +230,6 @@ bool histogram_profile(const Maps *maps, const ColumnSet *train, Json **ret_prof
     else
         json_free(profile);
     return good;
-}
-
-static const Json *reference_column(const Json *reference, const char *name)
-{
-    const Json *columns = json_get(reference, "columns");
-    for (size_t i = 0; i < json_count(columns); i++)
-        if (text_equal(json_text_or(json_get(json_at(columns, i), "name"), ""), name))
-            return json_at(columns, i);
-    return NULL;
 }
 
 static bool read_numbers(const Json *array, double *to, size_t count)

@@ -89,6 +89,12 @@ static void put_finite(Json *object, const char *key, double value)
         json_put_number(object, key, value);
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 static double either_way(double auc)
 {
     return auc < 0.5 ? 1 - auc : auc;
@@ -108,16 +114,42 @@ static size_t other_rows(const Profile *profile)
     return profile->set[SPLIT_VALIDATION].rows + profile->set[SPLIT_TEST].rows;
 }
 
+// By the values that are there, or by being there at all when that tells more: a figure that only one class
+// has knows the answer too.
 static double numeric_auc(const Profile *profile, const double *values)
 {
-    size_t n = 0;
     const ColumnSet *train = &profile->set[SPLIT_TRAIN];
+    size_t n = 0;
     for (size_t i = 0; i < train->rows; i++)
         if (!isnan(values[i])) {
             profile->score[n] = values[i];
             profile->label[n++] = train->target[i];
         }
-    return either_way(stats_auc(profile->score, profile->label, n));
+    double by_value = either_way(stats_auc(profile->score, profile->label, n));
+    for (size_t i = 0; i < train->rows; i++)
+        profile->score[i] = isnan(values[i]) ? 0 : 1;
+    double by_presence = either_way(stats_auc(profile->score, train->target, train->rows));
+    return by_value >= by_presence ? by_value : by_presence;
+}
+
+// How much of a name a column is: distinct values as a share of the rows that have one, and the share of
+// steps from row to row, in file order, that all go one way.
+static void put_naming(const Profile *profile, const double *values, Json *row)
+{
+    const ColumnSet *train = &profile->set[SPLIT_TRAIN];
+    size_t n = 0, distinct = 0, up = 0, down = 0;
+    for (size_t i = 0; i < train->rows; i++) {
+        if (isnan(values[i]))
+            continue;
+        up += n > 0 && values[i] > profile->score[n - 1];
+        down += n > 0 && values[i] < profile->score[n - 1];
+        profile->score[n++] = values[i];
+    }
+    qsort(profile->score, n, sizeof *profile->score, compare_numbers);
+    for (size_t i = 0; i < n; i++)
+        distinct += i == 0 || profile->score[i] > profile->score[i - 1];
+    json_put_number(row, "distinct_ratio", n > 0 ? (double)distinct / (double)n : 0);
+    json_put_number(row, "order_ratio", n > 1 ? (double)(up > down ? up : down) / (double)(n - 1) : 0);
 }
 
 static Json *numeric_row(const Profile *profile, size_t at)
@@ -148,6 +180,7 @@ static Json *numeric_row(const Profile *profile, size_t at)
     json_put_bool(row, "constant", map->constant);
     if (profile->maps->task == TASK_BINARY)
         put_finite(row, "single_auc", numeric_auc(profile, values));
+    put_naming(profile, values, row);
     if (profile->reference)
         put_finite(row, "drift_psi",
                    histogram_drift_numeric(profile->reference, map->name, values, train->rows));
@@ -207,6 +240,9 @@ static Json *category_row(const Profile *profile, size_t at)
     json_put_bool(row, "constant", map->codes.count + (missing[0] > 0) < 2);
     if (profile->maps->task == TASK_BINARY)
         put_finite(row, "single_auc", category_auc(profile, at));
+    json_put_number(row, "distinct_ratio",
+                    train->rows > missing[0] ? (double)map->codes.count / (double)(train->rows - missing[0])
+                                             : 0);
     if (profile->reference)
         put_finite(
             row, "drift_psi",
@@ -224,6 +260,35 @@ static Json *forbidden_used(const Dataset *dataset)
             json_add_text(used, column->name);
     }
     return used;
+}
+
+// -- the label against the reference: how often, and which way round
+
+static void put_label(const Profile *profile, Json *evidence)
+{
+    const Maps *maps = profile->maps;
+    const Json *reference = profile->reference;
+    Json *target = histogram_target(maps, &profile->set[SPLIT_TRAIN]), *polarity = json_make_object();
+    if (reference != NULL)
+        json_put(target, "reference", json_copy_deep(json_get(reference, "target")));
+    json_put(evidence, "target", target);
+    if (reference == NULL || maps->task != TASK_BINARY)
+        return;
+    double dot = 0, own = 0, theirs = 0;
+    int64_t columns = 0;
+    for (size_t i = 0; i < maps->numeric_count + maps->categorical_count; i++) {
+        double now, was;
+        if (!histogram_separations(reference, maps, &profile->set[SPLIT_TRAIN], i, &now, &was))
+            continue;
+        dot += now * was;
+        own += now * now;
+        theirs += was * was;
+        columns++;
+    }
+    json_put_integer(polarity, "columns", columns);
+    if (columns > 0)
+        put_finite(polarity, "cosine", own > 0 ? dot / sqrt(own * theirs) : 0);
+    json_put(evidence, "polarity", polarity);
 }
 
 static Json *make_evidence(const Dataset *dataset, const Profile *profile)
@@ -246,6 +311,7 @@ static Json *make_evidence(const Dataset *dataset, const Profile *profile)
     json_put(evidence, "columns", columns);
     json_put(evidence, "forbidden_used", forbidden_used(dataset));
     json_put(evidence, "schema_changes", histogram_changes(profile->reference, profile->maps));
+    put_label(profile, evidence);
     json_put_text(evidence, "reference_version", json_text_or(json_get(profile->reference, "version"), NULL));
     return evidence;
 }
@@ -273,7 +339,6 @@ bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *con
                      const Json *reference_profile_or_null, Json **ret_evidence, Json **ret_profile,
                      Error *error)
 {
-    (void)config;
     Profile profile = {.maps = maps,
                        .reference =
                            json_is_object(reference_profile_or_null) ? reference_profile_or_null : NULL};
@@ -294,8 +359,17 @@ bool dataset_profile(const Dataset *dataset, const Maps *maps, const Config *con
         good = FAIL(error, ERROR_MEMORY, 0, "out of memory for the profile");
     Json *kept = NULL;
     if (good && histogram_profile(maps, &profile.set[SPLIT_TRAIN], &kept, error)) {
-        *ret_evidence = make_evidence(dataset, &profile);
-        *ret_profile = kept;
+        Json *evidence = make_evidence(dataset, &profile), *slices = json_make_array();
+        good = profile_slices(dataset, config, &profile.set[SPLIT_TEST], slices, error);
+        json_put(evidence, "slices", slices);
+        json_put(evidence, "split", profile_split(dataset, config));
+        if (good) {
+            *ret_evidence = evidence;
+            *ret_profile = kept;
+        } else {
+            json_free(evidence);
+            json_free(kept);
+        }
     } else {
         good = false;
     }

@@ -2,6 +2,8 @@
 // driver or the process used beside them.
 #include "night_internal.h"
 
+#include <string.h>
+
 static const char captures[] = "captures";   // recordings: the driver's memory, outside the arena
 
 typedef struct Planned {
@@ -60,6 +62,80 @@ void child_look_at_driver(Child *child)
         child->driver_own_bytes = own;
         child->driver_by_process = use.own > 0;
         child->driver = use;
+    }
+}
+
+// -- series: what each part of the memory does while it trains
+
+// Live bytes of the device accounts that are scratch of operations, and of recordings.
+static void live_parts(const Night *night, int64_t *ret_workspace, int64_t *ret_captures)
+{
+    LedgerAccount accounts[LEDGER_ACCOUNTS];
+    size_t count = ledger_accounts(night->ledger, accounts);
+    *ret_workspace = *ret_captures = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (accounts[i].kind != LEDGER_DEVICE)
+            continue;
+        *ret_workspace += strstr(accounts[i].name, "workspace") != NULL ? accounts[i].live_bytes : 0;
+        *ret_captures += text_equal(accounts[i].name, captures) ? accounts[i].live_bytes : 0;
+    }
+}
+
+static void thin(MemorySeries *series)
+{
+    for (size_t i = 0; i < series->count / 2; i++)
+        memcpy(series->at[i], series->at[2 * i], sizeof series->at[i]);
+    series->count /= 2;
+    series->every *= 2;
+}
+
+// The driver is asked at most every tenth of a second: it takes as long as many steps.
+void child_sample_memory(Child *child, int64_t step)
+{
+    enum { PAUSE_NS = 100000000 };
+    MemorySeries *series = &child->series;
+    const int64_t now_ns = clock_monotonic_ns(clock_real());
+    series->every = series->every > 0 ? series->every : 1;
+    if (child->device == NULL || series->seen++ % series->every != 0 ||
+        (series->driver && now_ns - series->looked_ns < PAUSE_NS))
+        return;
+    if (series->count == SERIES_MOST)
+        thin(series);
+    int64_t *at = series->at[series->count++], recorded = 0;
+    DeviceArenaUse arena = {0};
+    FedgateMemoryUse use;
+    at[SERIES_STEP] = step;
+    at[SERIES_LIVE] = ledger_live(child->night->ledger, LEDGER_DEVICE);
+    live_parts(child->night, &at[SERIES_WORKSPACE], &recorded);
+    series->arena = device_arena(child->device, LEDGER_DEVICE, &arena);
+    at[SERIES_ARENA] = arena.peak;
+    at[SERIES_FREE] = arena.largest_free;
+    series->driver = device_memory(child->device, &use);
+    series->looked_ns = now_ns;
+    if (!series->driver)
+        return;
+    int64_t own = use.own > 0 ? use.own : use.used - use.used_before;
+    at[SERIES_DRIVER] = own;
+    at[SERIES_MODULES] = own - arena.bytes - recorded;   // context, modules, workspaces of libraries
+    at[SERIES_OTHERS] = use.used - own;
+}
+
+void child_put_series(Child *child)
+{
+    static const char *const names[SERIES_COLUMNS] = {
+        "index",        "live_bytes",   "workspace_bytes", "arena_peak_bytes", "largest_free_bytes",
+        "driver_bytes", "module_bytes", "other_bytes"};
+    const MemorySeries *series = &child->series;
+    Json *json = night_section(night_section(child->evidence, "memory"), "series");
+    for (int c = 0; c < SERIES_COLUMNS; c++) {
+        if ((c == SERIES_ARENA || c == SERIES_FREE) && !series->arena)
+            continue;
+        if (c >= SERIES_DRIVER && !series->driver)
+            continue;
+        Json *column = json_make_array();
+        for (size_t i = 0; i < series->count; i++)
+            json_add_integer(column, series->at[i][c]);
+        json_put(json, names[c], column);
     }
 }
 

@@ -154,7 +154,27 @@ static Json *pair_json(const PairedDifference *pair)
     return json;
 }
 
-static void put_pair(Evaluation *e, Json *pairs, int which)
+// The difference of the decisions' worth, row by row.
+static bool put_utility(const Evaluation *e, const Scores *candidate, const Scores *other, Json *json,
+                        Error *error)
+{
+    size_t rows = e->test.rows;
+    double *gain = calloc(2 * rows + 1, sizeof *gain);
+    if (gain == NULL)
+        return FAIL(error, ERROR_MEMORY, 0, "could not allocate the utilities of %zu rows", rows);
+    evaluate_row_utilities(e, candidate, gain);
+    evaluate_row_utilities(e, other, gain + rows);
+    for (size_t i = 0; i < rows; i++)
+        gain[i] -= gain[rows + i];
+    json_put_number(json, "utility_a", candidate->utility);
+    json_put_number(json, "utility_b", other->utility);
+    json_put_number(json, "utility_difference", stats_mean(gain, rows));
+    json_put_number(json, "utility_standard_error", sqrt(stats_variance(gain, rows) / (double)rows));
+    free(gain);
+    return true;
+}
+
+static bool put_pair(Evaluation *e, const Bootstrap *bootstrap, Json *pairs, int which, Error *error)
 {
     PairedDifference pair = {0};
     const Scores *candidate = &e->models[MODEL_CANDIDATE], *other = &e->models[which];
@@ -163,11 +183,19 @@ static void put_pair(Evaluation *e, Json *pairs, int which)
     Json *json = pair_json(&pair);
     json_put_text(json, "against", model_names[which]);
     json_put_text(json, "margin_kind", stats_metrics[e->metric].relative_margin ? "relative" : "absolute");
-    if (!e->regression) {
-        json_put_number(json, "utility_a", candidate->utility);
-        json_put_number(json, "utility_b", other->utility);
-    }
     json_add(pairs, json);
+    return (e->regression || put_utility(e, candidate, other, json, error)) &&
+           evaluate_put_bootstrap(bootstrap, e, which, json, error);
+}
+
+static bool put_pairs(Evaluation *e, Json *pairs, Error *error)
+{
+    Bootstrap *bootstrap = evaluate_bootstrap_new(e, error);
+    bool good = bootstrap != NULL;
+    for (int m = MODEL_PRIOR; good && m < MODEL_COUNT; m++)
+        good = !e->models[m].present || put_pair(e, bootstrap, pairs, m, error);
+    evaluate_bootstrap_free(bootstrap);
+    return good;
 }
 
 // -- slices: every value of every declared column; the judge says which are large enough
@@ -285,10 +313,8 @@ static bool evaluate(Evaluation *e, Error *error)
         if (e->models[m].present)
             put_model(e, models, m);
     }
-    for (int m = MODEL_PRIOR; m < MODEL_COUNT; m++) {
-        if (e->models[m].present)
-            put_pair(e, pairs, m);
-    }
+    if (!put_pairs(e, pairs, error))
+        return false;
     if (e->binary)
         evaluate_put_calibration(e, quality);
     evaluate_put_distribution(e);

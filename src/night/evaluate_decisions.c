@@ -49,6 +49,27 @@ double evaluate_utility(const Evaluation *e, const Scores *scores)
                                   &utility);
 }
 
+void evaluate_row_utilities(const Evaluation *e, const Scores *scores, double *ret_gain)
+{
+    const Config *config = e->night->config;
+    const DecisionUtility utility = declared_utility(config);
+    const double threshold = e->binary ? evaluate_threshold(e, scores) : 0;
+    size_t count = config_list_count(config, "quality.utilities");
+    double *matrix = count == 0 ? NULL : calloc(count, sizeof *matrix);
+    for (size_t i = 0; matrix != NULL && i < count; i++)
+        matrix[i] = config_list_real(config, "quality.utilities", i);
+    for (size_t i = 0; i < e->test.rows; i++) {
+        const double *score = scores->test + i * (size_t)e->width, *target = e->test.target + i;
+        if (e->binary)
+            ret_gain[i] = stats_decision_utility(score, target, 1, threshold, &utility);
+        else
+            ret_gain[i] = count > 0 && matrix == NULL
+                              ? (double)NAN
+                              : stats_class_utility(evaluate_predictions(e, score, 1), target, matrix);
+    }
+    free(matrix);
+}
+
 bool night_check_utilities(const Config *config, const Dataset *dataset, Error *error)
 {
     size_t count = config_list_count(config, "quality.utilities"), classes = (size_t)dataset_classes(dataset);

@@ -31,6 +31,16 @@ double evaluate_threshold(const Evaluation *e,
                           const Scores *scores);   // declared, or best on validation rows
 double evaluate_utility(const Evaluation *e, const Scores *scores);   // a row, on test rows
 
+void evaluate_row_utilities(const Evaluation *e, const Scores *scores, double *ret_gain);   // of each row
+
+// evaluate_bootstrap.c
+typedef struct Bootstrap Bootstrap;
+Bootstrap *evaluate_bootstrap_new(const Evaluation *e, Error *error);   // of all models present
+void evaluate_bootstrap_free(Bootstrap *bootstrap);   // NULL allowed
+// Bounds of the difference between the candidate and another model, into `pair`.
+WARN_UNUSED bool evaluate_put_bootstrap(const Bootstrap *bootstrap, const Evaluation *e, int which,
+                                        Json *pair, Error *error);
+
 // evaluate_beside.c
 void evaluate_put_calibration(Evaluation *e, Json *quality);
 void evaluate_put_distribution(Evaluation *e);

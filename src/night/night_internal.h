@@ -114,6 +114,26 @@ bool child_watch(void *child, const TrainProgress *progress);   // watch.c: the 
 LadderWord child_watch_ladder(void *child);   // watch.c: the LadderWatch of steps 6 and 8
 void child_watch_end(Child *child);   // sends the last, shorter window
 
+// Memory between steps of training, by cause: columns of memory.series.
+enum { SERIES_MOST = 400 };
+typedef enum SeriesColumn {
+    SERIES_STEP,
+    SERIES_LIVE,
+    SERIES_WORKSPACE,
+    SERIES_ARENA,
+    SERIES_FREE,
+    SERIES_DRIVER,
+    SERIES_MODULES,
+    SERIES_OTHERS,
+    SERIES_COLUMNS
+} SeriesColumn;
+typedef struct MemorySeries {
+    int64_t at[SERIES_MOST][SERIES_COLUMNS];
+    size_t count;
+    int64_t every, seen, looked_ns;   // one of `every` readings is kept; looked: real clock
+    bool arena, driver;   // the columns of them were read
+} MemorySeries;
+
 struct Child {
     Night *night;
     int report_fd;
@@ -133,6 +153,7 @@ struct Child {
     FedgateMemoryUse driver;   // when this process had most of the card
     int64_t driver_own_bytes;   // that most; 0: the driver cannot say
     bool driver_by_process;   // counted by process, not by what the whole card has more than before
+    MemorySeries series;
     int64_t ladder_asked;   // how many times
     bool stop_for_window, stop_for_signal;
 };
@@ -146,6 +167,8 @@ void night_plan_accounts(Night *night);
 // child_memory.c
 bool child_set_arena(Child *child, Error *error);
 void child_look_at_driver(Child *child);
+void child_sample_memory(Child *child, int64_t step);   // for memory.series
+void child_put_series(Child *child);   // when training has ended
 void child_note_memory(Child *child);   // evidence `memory` but for the plan and what training wrote
 
 // helpers (end.c)

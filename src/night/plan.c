@@ -195,8 +195,34 @@ static void note_window(Night *night, bool inside, double seconds)
     json_put_text(forecast, "end", text);
     json_put_text(forecast, "end_upper", text);
     json_put_bool(forecast, "inside", inside);
+    int64_t now = clock_wall_ns(night->clock), end = now + (int64_t)(seconds * 1e9);
+    json_put_integer(forecast, "at_wall_ns", now);
+    json_put_integer(forecast, "end_wall_ns", end);
+    json_put_integer(forecast, "end_upper_wall_ns", end);
+    json_put_integer(forecast, "blocks", 0);   // of an earlier night, or of the roofline
     json_add(forecasts, forecast);
     json_put(window, "forecasts", forecasts);
+}
+
+static void put_integers(Json *object, const char *key, const int64_t *values, size_t count)
+{
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++)
+        json_add_integer(array, values[i]);
+    json_put(object, key, array);
+}
+
+// What the work of a step follows from: the judge works out FLOP and bytes by itself.
+static void note_shape(const Night *night, Json *plausible)
+{
+    const PlanShape *shape = &night->shape;
+    Json *json = night_section(plausible, "shape");
+    json_put_integer(json, "numeric", shape->numeric);
+    put_integers(json, "embedding", shape->embedding, (size_t)shape->categorical);
+    put_integers(json, "hidden", shape->hidden, shape->layers);
+    json_put_integer(json, "outputs", shape->outputs);
+    json_put_integer(json, "element_bytes", shape->bytes_per_element);
+    json_put_integer(json, "batch", config_integer(night->config, "train.batch"));
 }
 
 static void note_memory(Night *night)
@@ -223,6 +249,7 @@ static void note_memory(Night *night)
     json_put_text(plausible, "bandwidth_source",
                   bandwidth > 0 ? "declared or device table" : "unknown: does not bind");
     json_put_text(plausible, "memory_level", "device memory");
+    note_shape(night, plausible);
 }
 
 static bool save_plan(Night *night, Error *error)

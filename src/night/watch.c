@@ -9,7 +9,7 @@
 #include <math.h>
 #include <signal.h>
 
-static void note_forecast(Child *child, int64_t step, const WindowForecast *forecast)
+static void note_forecast(Child *child, int64_t step, int64_t at_wall_ns, const WindowForecast *forecast)
 {
     Json *window = night_section(child->evidence, "window");
     if (!json_is_array(json_get(window, "forecasts")))
@@ -25,6 +25,10 @@ static void note_forecast(Child *child, int64_t step, const WindowForecast *fore
     night_time(child->night, forecast->end_upper_wall_ns, text);
     json_put_text(entry, "end_upper", text);
     json_put_bool(entry, "inside", forecast->inside);
+    json_put_integer(entry, "at_wall_ns", at_wall_ns);
+    json_put_integer(entry, "end_wall_ns", forecast->end_wall_ns);
+    json_put_integer(entry, "end_upper_wall_ns", forecast->end_upper_wall_ns);
+    json_put_integer(entry, "blocks", (int64_t)child->block_count);
     json_add(forecasts, entry);
 }
 
@@ -46,7 +50,7 @@ static bool forecast_window(Child *child, int64_t step, int64_t planned)
     if (child->block_count < 3 && forecast.end_wall_ns <= night->deadline_wall_ns)
         forecast.inside =
             true;   // an interval from one or two blocks says nothing yet; the expected end still binds
-    note_forecast(child, step, &forecast);
+    note_forecast(child, step, now, &forecast);
     return forecast.end_wall_ns <= night->deadline_wall_ns;
 }
 
@@ -145,6 +149,7 @@ bool child_watch(void *context, const TrainProgress *progress)
     if (progress->block_steps > 0) {
         add_block(child, progress);
         add_to_window(child, progress);
+        child_sample_memory(child, progress->step);
     }
     bool finishes = forecast_window(child, progress->step, progress->planned_steps);
     send_progress(child, progress);
@@ -164,7 +169,20 @@ LadderWord child_watch_ladder(void *context)
     return clock_wall_ns(child->night->clock) >= child->night->deadline_wall_ns ? LADDER_LEAVE : LADDER_GO_ON;
 }
 
+// Every block with what stalled in it, as the forecasts had them: the judge forecasts again.
+static void put_blocks(Child *child)
+{
+    Json *blocks = night_section(night_section(child->evidence, "window"), "blocks"),
+         *seconds = json_make_array();
+    for (size_t i = 0; i < child->block_count; i++)
+        json_add_number(seconds, child->blocks[i]);
+    json_put_integer(blocks, "steps", child->block_steps);
+    json_put(blocks, "seconds", seconds);
+}
+
 void child_watch_end(Child *child)
 {
     send_window(child);
+    put_blocks(child);
+    child_put_series(child);
 }

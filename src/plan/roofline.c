@@ -84,6 +84,25 @@ void plan_roofline_layer(int64_t rows, int64_t in, int64_t out, int64_t element_
     ret->element_bytes = element_bytes;
 }
 
+// Operands and results of each product, moved once. Logits and gradients of parameters are FP32 whatever the
+// network is; numeric inputs need no gradient.
+void plan_pass_work(const PlanShape *shape, bool backward, PassWork *ret)
+{
+    const double element = (double)shape->bytes_per_element, fp32 = 4;
+    double in = (double)plan_input_width(shape);
+    *ret = (PassWork){0};
+    for (size_t i = 0; i <= shape->layers; i++) {
+        const bool last = i == shape->layers, input_gradient = backward && (i > 0 || shape->categorical > 0);
+        const double out = (double)(last ? shape->outputs : shape->hidden[i]);
+        ret->row_flop += 2 * in * out * (input_gradient ? 2 : 1);
+        ret->row_bytes += element * in + (last && !backward ? fp32 : element) * out;
+        ret->pass_bytes += (backward ? fp32 : element) * in * out;
+        ret->row_bytes += input_gradient ? element * (in + out) : 0;
+        ret->pass_bytes += input_gradient ? element * in * out : 0;
+        in = out;
+    }
+}
+
 // Forward, weight gradient and input gradient are one product each; of the first layer's inputs only
 // embeddings need a gradient. Both figures are lower bounds of the work, so that an honest claim never looks
 // too fast.
