@@ -130,6 +130,9 @@ double stats_alpha_of_look(double alpha, int64_t look);
 // means); about 8.6 (deviation / margin)^2 + 2 at alpha 0.05 and power 0.8. SIZE_MAX: no number is enough, or
 // NaN.
 size_t stats_pairs_needed(double deviation, double margin, double alpha, double power);
+// Smallest margin within which paired differences of this deviation show, one-sided at alpha and with this
+// power, that there is no harm: (t(1 - alpha) + t(power)) deviation / sqrt(pairs). NaN: none can be told.
+double stats_least_margin(double deviation, size_t pairs, double alpha, double power);
 // Holm (1979): which of n hypotheses with these p-values are rejected at family error alpha. NaN, and what is
 // not in 0..1, is rejected: in a test for harm, what cannot be told is harm.
 void stats_holm(const double *p, size_t n, double alpha, bool *ret_rejected);

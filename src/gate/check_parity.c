@@ -6,6 +6,8 @@
 
 #include <fedgate/text.h>
 
+#include <stdio.h>
+
 static const struct {
     int number;   // of design.md section 4
     const char *name;
@@ -22,6 +24,23 @@ static const struct {
 };
 
 static const char *const halves[HALF_COUNT] = {[HALF_BF16] = "bf16", [HALF_FP16] = "fp16"};
+
+// FP32 has no other rung: evidence of one is of another precision. (The loss scale is told of every night.)
+static bool fp32_alone(const Section *parity)
+{
+    static const char *const higher[] = {"operations", "growth",     "gradients", "controls",
+                                         "step",       "trajectory", "metric",    "slices"};
+    for (size_t i = 0; i < sizeof higher / sizeof higher[0]; i++) {
+        if (section_has(parity, higher[i])) {
+            finding_set(
+                parity->finding, OUTCOME_ERROR, NO_FIGURE,
+                "'parity.%s' is there in a night that is said to be FP32: something else was compared",
+                higher[i]);
+            return false;
+        }
+    }
+    return true;
+}
 
 // HALF_COUNT: FP32. False: the finding says why nothing can be judged.
 static bool read_precision(Ladder *ladder, const Section *parity)
@@ -48,13 +67,20 @@ static bool read_precision(Ladder *ladder, const Section *parity)
                          : "trained in '%.20s', probed in '%.20s'",
                     trained, ladder->precision);
     }
-    return same && known;
+    if (same && known && !text_equal(reference, "float64")) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE, "the arbiter is '%.20s', float64 is meant",
+                    reference);
+        return false;
+    }
+    return same && known && (ladder->half != HALF_COUNT || fp32_alone(parity));
 }
 
-static void climb(Ladder *ladder, const Json *evidence, const Config *policy, Arena *judge)
+// ret_slices: an array for the rows of single slices, or NULL.
+static void climb(Ladder *ladder, const Json *evidence, const Config *policy, Arena *judge, Json *ret_slices)
 {
     Section parity;
-    *ladder = (Ladder){.evidence = evidence, .policy = policy, .judge = judge, .half = HALF_COUNT};
+    *ladder = (Ladder){
+        .evidence = evidence, .policy = policy, .judge = judge, .half = HALF_COUNT, .slices = ret_slices};
     bool open = section_open(evidence, "parity", judge, &ladder->findings[RUNG_REFERENCE], &parity) &&
                 read_precision(ladder, &parity);
     for (int rung = 0; rung < RUNG_COUNT; rung++) {
@@ -100,12 +126,17 @@ static void say_pass(const Ladder *ladder, Finding *ret)
     int64_t steps = json_integer_or(json_find(ladder->evidence, "parity.trajectory.steps"), 0);
     int64_t done = json_integer_or(json_find(ladder->evidence, "window.done_steps"), 0);
     char place[200];
+    char told[64] = "";
     bar_place(bar, nearest, place, sizeof place);
-    finding_set(ret, OUTCOME_PASS, figure,
-                "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs) after %lld of "
-                "%lld steps; nearest its bar: %s, %.3g of %.3g",
-                ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n,
-                (long long)steps, (long long)done, place, nearest->value, nearest->limit);
+    if (ladder->resolved > 0) {
+        snprintf(told, sizeof told, "; no slice is harmed by as much as %.3g", ladder->resolved);
+    }
+    finding_set(
+        ret, OUTCOME_PASS, figure,
+        "%s gives the model of FP32: %s within %.3g, margin %.3g (%lld pairs, %zu needed) after %lld of "
+        "%lld steps%s; nearest its bar: %s, %.3g of %.3g",
+        ladder->precision, metric->worst, metric->value, metric->limit, (long long)metric->n,
+        ladder->pairs_needed, (long long)steps, (long long)done, told, place, nearest->value, nearest->limit);
 }
 
 static void say(const Ladder *ladder, Finding *ret)
@@ -128,7 +159,7 @@ void check_parity(const Json *evidence, const Config *policy, Finding *ret)
 {
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
     Ladder ladder;
-    climb(&ladder, evidence, policy, judge);
+    climb(&ladder, evidence, policy, judge, NULL);
     say(&ladder, ret);
 }
 
@@ -165,11 +196,29 @@ static Json *bar_row(const Ladder *ladder, Bar bar)
     return row;
 }
 
+// Of one slice: not a bar, so that it decides nothing; over its limit it explains what is undecided.
+static Json *slice_row(const Json *told)
+{
+    bool fine = json_number_or(json_get(told, "value"), NAN) <= json_number_or(json_get(told, "limit"), NAN);
+    Json *row = row_of(RUNG_SLICES, json_text_or(json_get(told, "name"), ""),
+                       fine ? OUTCOME_PASS : OUTCOME_NOT_APPLICABLE);
+    static const char *const keys[] = {"worst", "at", "value", "limit", "n"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        json_put(row, keys[i], json_copy_deep(json_get(told, keys[i])));
+    }
+    json_put_text(row, "bound", "at most");
+    json_put_text(row, "unit", "");
+    json_put_text(row, "source",
+                  "one-sided paired t at 0.05 with power 0.8, at no harm; at least one row's step");
+    return row;
+}
+
 Json *parity_table(const Json *evidence, const Config *policy)
 {
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
     Ladder ladder;
-    climb(&ladder, evidence, policy, judge);
+    OWNED(Json, json_free) *slices = json_make_array();
+    climb(&ladder, evidence, policy, judge, slices);
     Json *table = json_make_array();
     for (int rung = 0; rung < RUNG_COUNT; rung++) {
         Outcome shown = OUTCOME_PASS;
@@ -190,6 +239,9 @@ Json *parity_table(const Json *evidence, const Config *policy)
             json_put_integer(row, "n", finding->n);
             json_add(table, row);
         }
+    }
+    for (size_t i = 0; i < json_count(slices); i++) {
+        json_add(table, slice_row(json_at(slices, i)));
     }
     return table;
 }

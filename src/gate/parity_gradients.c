@@ -11,12 +11,16 @@
 // What all tensors of one checkpoint say together.
 typedef struct Checkpoint {
     const char *at;
-    double *errors, *reference_errors;   // of the tensors compared
+    double *errors, *counted, *reference_errors;   // of the tensors compared; counted: by the noise
     size_t compared;
     bool differ;   // somewhere, the two arms
     bool undirected;   // a gradient inside its noise errs beyond the bar: nothing is known of its direction
     double furthest;   // largest |error / reference_error - 1|
+    double least;   // smallest error, noise counted
+    double square, of_square;   // of all differences and all gradients
 } Checkpoint;
+
+static const double NOISE_COUNTS = 2;   // times the gradient, where all tensors are taken together
 
 typedef struct Tensor {
     const char *name;
@@ -67,7 +71,13 @@ static void see_tensor(Ladder *ladder, const Tensor *t, Checkpoint *checkpoint)
     }
     bar_see(ladder, BAR_GRADIENT_REFERENCE, t->reference, bar_limit(ladder, BAR_GRADIENT_REFERENCE), t->name,
             checkpoint->at);
-    checkpoint->errors[checkpoint->compared] = error;
+    checkpoint->errors[checkpoint->compared] = t->error;
+    checkpoint->counted[checkpoint->compared] = error;
+    checkpoint->least =
+        !(error <= checkpoint->least) && !isnan(checkpoint->least) ? checkpoint->least : error;
+    double size = fmax(t->norm, fmin(t->noise, NOISE_COUNTS * t->norm));
+    checkpoint->square += t->error * t->error * t->norm * t->norm;
+    checkpoint->of_square += size * size;
     checkpoint->reference_errors[checkpoint->compared++] = t->reference;
     checkpoint->differ = checkpoint->differ || t->error != 0;
     checkpoint->furthest = fmax(checkpoint->furthest, fabs(t->error / t->reference - 1));
@@ -84,8 +94,13 @@ static void judge_checkpoint(Ladder *ladder, const Section *list, const Checkpoi
     double median = stats_quantile(c->reference_errors, c->compared, 0.5);
     bar_see(ladder, BAR_GRADIENT_REFERENCE_MEDIAN, median, bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN),
             "", c->at);
-    bar_see(ladder, BAR_GRADIENT_MEDIAN, stats_quantile(c->errors, c->compared, 0.5),
+    bar_see(ladder, BAR_GRADIENT_MEDIAN, stats_quantile(c->counted, c->compared, 0.5),
             bar_limit(ladder, BAR_GRADIENT_MEDIAN), "", c->at);
+    bar_see(ladder, BAR_GRADIENT_EXACT, stats_quantile(c->errors, c->compared, 0.5),
+            bar_limit(ladder, BAR_GRADIENT_EXACT), "", c->at);
+    bar_see(ladder, BAR_GRADIENT_LEAST, c->least, bar_limit(ladder, BAR_GRADIENT_LEAST), "", c->at);
+    bar_see(ladder, BAR_GRADIENT_WHOLE, sqrt(c->square / c->of_square), bar_limit(ladder, BAR_GRADIENT_WHOLE),
+            "", c->at);
     bool coarse = !(median <= bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN));
     const double same = 0.01;   // an FP32 arm and float64 are the same seen from half precision
     if (!c->differ) {
@@ -103,6 +118,9 @@ static void judge_checkpoint(Ladder *ladder, const Section *list, const Checkpoi
             ladder, BAR_GRADIENT_REFERENCE_MEDIAN,
             "the reference is not FP32: its gradients at %.20s err by %.3g from float64, at most %.3g", c->at,
             median, bar_limit(ladder, BAR_GRADIENT_REFERENCE_MEDIAN));
+    } else if (median == 0) {   // FP32 rounds somewhere
+        finding_set(list->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "the FP32 gradient at %.20s errs by exactly 0 from float64: it was not compared", c->at);
     }
 }
 
@@ -127,8 +145,10 @@ static bool measure_checkpoint(Ladder *ladder, const Section *list, const Json *
     size_t count = json_count(tensors);
     Checkpoint checkpoint = {.at = *ret_at,
                              .errors = section_scratch(list, count),
-                             .reference_errors = section_scratch(list, count)};
-    if (checkpoint.errors == NULL || checkpoint.reference_errors == NULL) {
+                             .counted = section_scratch(list, count),
+                             .reference_errors = section_scratch(list, count),
+                             .least = INFINITY};
+    if (checkpoint.errors == NULL || checkpoint.counted == NULL || checkpoint.reference_errors == NULL) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -260,8 +280,10 @@ void rung_gradients(Ladder *ladder, const Section *parity)
         name_scale(ladder);
     }
     if (found[0] && found[1]) {
-        (void)(measure_controls(ladder, parity) && all_tensors(ladder, &list, gradients) &&
-               direction_seen(ladder, parity));
+        if (measure_controls(ladder, parity) && all_tensors(ladder, &list, gradients) &&
+            direction_seen(ladder, parity)) {
+            sound_gradients(ladder, &list, gradients);
+        }
     } else if (parity->finding->outcome == OUTCOME_PASS) {
         finding_set(parity->finding, OUTCOME_NOT_MEASURED, NO_FIGURE, "gradients at '%s' were not compared",
                     found[0] ? wanted[1] : wanted[0]);

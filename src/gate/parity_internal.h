@@ -29,16 +29,21 @@ typedef enum Bar {
     BAR_OPERATION,
     BAR_OPERATION_REFERENCE,
     BAR_OPERATION_HALF,
+    BAR_OPERATION_EXACT,
     BAR_LOSS_SUM,
     BAR_GROWTH,
     BAR_GROWTH_HALF,
     BAR_GROWTH_SLOPE,
     BAR_GRADIENT,
     BAR_GRADIENT_MEDIAN,
+    BAR_GRADIENT_LEAST,
+    BAR_GRADIENT_WHOLE,
+    BAR_GRADIENT_EXACT,
     BAR_COSINE,
     BAR_GRADIENT_REFERENCE,
     BAR_GRADIENT_REFERENCE_MEDIAN,
     BAR_UPDATE,
+    BAR_UPDATE_EXACT,
     BAR_MOVED,
     BAR_MOMENT,
     BAR_MASTER,
@@ -50,6 +55,7 @@ typedef enum Bar {
     BAR_AT_FLOOR,
     BAR_TRAJECTORY,
     BAR_TRAJECTORY_MEAN,
+    BAR_TRAJECTORY_BIAS,
     BAR_METRIC,
     BAR_TRAINED,
     BAR_SLICE,
@@ -83,7 +89,17 @@ typedef struct Ladder {
     Reading readings[BAR_COUNT];
     Finding findings[RUNG_COUNT];
     bool named[RUNG_COUNT];   // the finding names a cause, not only a figure
+    size_t pairs_needed;   // for the declared power at no difference; 0: not asked
+    Json *slices;   // rows of the table, one a slice that can be told; NULL: nobody asks
+    double resolved;   // the coarsest margin of those slices; 0: none
 } Ladder;
+
+// The loss scale of a whole training.
+typedef struct ScaleCourse {
+    double initial, final, smallest;
+    int64_t attempted, applied, skipped, schedule, at_floor, grown, lowered, longest, bad_losses;
+    bool grows, stopped;
+} ScaleCourse;
 
 // -- bars (parity_bars.c)
 void bar_see(Ladder *ladder, Bar bar, double value, double limit, const char *worst, const char *at);
@@ -114,8 +130,20 @@ bool ladder_metric(const Ladder *ladder, const Section *parity, Section *ret_met
 // Of the metric's pairs, those of this run.
 bool parity_pair_tonight(const Json *evidence, const Json *pair);
 int64_t parity_pairs_tonight(const Json *evidence, const Json *pairs);
+// Power that the numbers of pairs needed and the smallest margins are given for.
+#define PARITY_POWER 0.8
+enum { ULPS_LEAST = 2 };   // FP32 runs that begin one ulp off
 // Rows below which one row moves a metric by more than 0.02, so that nothing finer can be told.
 enum { METRIC_ROWS_LEAST = 50 };
+
+// -- figures that no comparison can have given (parity_sound.c); written only over a pass or what is undecided
+void sound_gradients(const Ladder *ladder, const Section *list, const Json *gradients);
+void sound_step(const Ladder *ladder, const Section *list, const Json *steps);
+void sound_scale(const Ladder *ladder, const Section *scale, const ScaleCourse *s);
+void sound_trajectory(const Ladder *ladder, const Section *list, const Json *pairs, int64_t steps,
+                      size_t blocks);
+void sound_metric(const Ladder *ladder, const Section *metric, Metric name);
+void sound_slices(const Ladder *ladder, const Section *list, const Json *slices, Metric name);
 
 // -- rungs, in order; the first also judges FP32 nights
 void rung_reference(Ladder *ladder, const Section *parity);

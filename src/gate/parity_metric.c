@@ -179,13 +179,14 @@ static bool nothing_varies(Ladder *ladder, const Section *list, const MetricInfo
     bool same = stats_all_equal(pairs->difference, pairs->count);
     bool void_of_test = pairs->count >= 2 && (flat || (same && !(coarse && pairs->difference[0] == 0)));
     if (void_of_test) {
-        finding_set(list->finding, OUTCOME_FAIL,
-                    (Figure){pairs->difference[0], NAN, "", (int64_t)pairs->count},
-                    flat ? "%s has zero variance: it is the same for every seed (%zu pairs)"
-                    : pairs->difference[0] == 0
-                        ? "%s is the same in both arms in every pair: nothing was compared (%zu pairs)"
-                        : "%s has zero variance: it differs by the same in every pair (%zu pairs)",
-                    metric->name, pairs->count);
+        finding_set(
+            list->finding, OUTCOME_FAIL, (Figure){pairs->difference[0], NAN, "", (int64_t)pairs->count},
+            flat ? "%s has zero variance: it is the same for every seed (%zu pairs); let a finer metric "
+                   "decide (quality.metric), such as a loss"
+            : pairs->difference[0] == 0
+                ? "%s is the same in both arms in every pair: nothing was compared (%zu pairs)"
+                : "%s has zero variance: it differs by the same in every pair (%zu pairs)",
+            metric->name, pairs->count);
         ladder->named[RUNG_METRIC] = true;
     }
     return void_of_test;
@@ -328,7 +329,9 @@ void rung_metric(Ladder *ladder, const Section *parity)
         return;
     }
     stats_equivalence(pairs.difference, pairs.count, margin, stats_alpha_of_look(ALPHA, looks), floor, &test);
+    ladder->pairs_needed = test.needed;
     if (see_trained(ladder, &section, &stats_metrics[name], margin)) {
         answer(ladder, &list, &stats_metrics[name], &test);
+        sound_metric(ladder, &section, name);
     }
 }

@@ -58,6 +58,8 @@ static void see_operation(Ladder *ladder, const Operation *op, double *best)
     double reference_limit = fmin(4 * sqrt((double)op->reduction) * U_FP32, REFERENCE_MOST);
     bar_see(ladder, BAR_OPERATION, op->error, bar_limit(ladder, BAR_OPERATION), op->name, op->shape);
     bar_see(ladder, BAR_OPERATION_REFERENCE, op->reference, reference_limit, op->name, op->shape);
+    bar_see(ladder, BAR_OPERATION_EXACT, op->error * sqrt((double)op->reduction),
+            bar_limit(ladder, BAR_OPERATION_EXACT), op->name, op->shape);
     if (isfinite(op->error)) {
         *best = fmax(*best, op->error / fmax(op->reference, U_FP32));
     } else {   // bad, but not for being FP32

@@ -1,12 +1,24 @@
 // parity_reference - rung 1: is the reference arm really FP32? The only rung an FP32 night has.
 //
-// Probes are judged by behaviour: an error that TF32 (unit round-off 4.9e-4) would also reach proves nothing,
-// so a probe with a limit that loose is an error, not evidence.
+// Probes are judged by behaviour, and all that the trainer has must be there: an error that TF32 (unit
+// round-off 4.9e-4) would also reach proves nothing, so a probe with a limit that loose is an error, not
+// evidence.
 #include "parity_internal.h"
+
+#include <fedgate/text.h>
 
 #include <stdio.h>
 
-enum { PROBES_LEAST = 2 };
+// What trainer/probe.c asks: each way of multiplying, and a long sum. Any other says nothing known.
+static const char *const known[] = {
+    "values below TF32 resolution",
+    "values below TF32 resolution, one output",
+    "values below TF32 resolution, weight gradient",
+    "values below TF32 resolution, input gradient",
+    "layer",
+    "long reduction",
+};
+enum { KNOWN = sizeof known / sizeof known[0] };
 static const double LOOSEST_PROBE = 1e-4;
 
 typedef struct Probe {
@@ -14,7 +26,7 @@ typedef struct Probe {
     double error, limit;
 } Probe;
 
-static bool read_probe(const Section *parity, const Json *item, Probe *ret)
+static bool read_probe(const Section *parity, const Json *item, bool found[static KNOWN], Probe *ret)
 {
     Section probe;
     if (!section_inside(parity, item, &probe) || !section_text(&probe, "name", &ret->name) ||
@@ -22,6 +34,16 @@ static bool read_probe(const Section *parity, const Json *item, Probe *ret)
         !section_number(&probe, "error", &ret->error) || !section_number(&probe, "limit", &ret->limit)) {
         return false;
     }
+    size_t at = 0;
+    while (at < KNOWN && !text_equal(ret->name, known[at])) {
+        at++;
+    }
+    if (at == KNOWN) {
+        finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE, "probe '%.60s' is none that shows FP32",
+                    ret->name);
+        return false;
+    }
+    found[at] = true;
     bool tight = ret->limit > 0 && ret->limit <= LOOSEST_PROBE;
     if (!tight) {
         finding_set(parity->finding, OUTCOME_ERROR, (Figure){ret->limit, LOOSEST_PROBE, "", 1},
@@ -40,9 +62,10 @@ void rung_reference(Ladder *ladder, const Section *parity)
     }
     size_t count = json_count(probes);
     Probe worst = {"", "", "", 0, 1};
+    bool found[KNOWN] = {false};
     for (size_t i = 0; i < count; i++) {
         Probe probe;
-        if (!read_probe(parity, json_at(probes, i), &probe)) {
+        if (!read_probe(parity, json_at(probes, i), found, &probe)) {
             return;
         }
         char what[128];
@@ -60,10 +83,12 @@ void rung_reference(Ladder *ladder, const Section *parity)
         worst = probe.error / probe.limit >= worst.error / worst.limit ? probe : worst;
     }
     Figure figure = {worst.error, worst.limit, worst.unit, (int64_t)count};
-    if (count < PROBES_LEAST) {
-        finding_set(ret, OUTCOME_NOT_MEASURED, figure,
-                    "%zu probes show that the reference is FP32, %d are needed", count, PROBES_LEAST);
-        return;
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (!found[i]) {
+            finding_set(ret, OUTCOME_NOT_MEASURED, figure, "probe '%s' is missing: %zu of %d were asked",
+                        known[i], count, KNOWN);
+            return;
+        }
     }
     if (worst.error == 0) {   // FP32 rounds somewhere: probes without any error did not compute
         finding_set(ret, OUTCOME_NOT_MEASURED, figure, "all %zu probes err by exactly 0: nothing was probed",

@@ -85,6 +85,7 @@ typedef struct Harms {
     size_t count;
     double *mean, *bound, *p;   // of the harm: mean, upper bound, p-value of at most the limit
     double *limit;   // the margin; in a small slice, what one row can do when that is more
+    double *told;   // the smallest margin within which no harm can be told, at the power declared
     bool *resolved;
     int64_t small;
 } Harms;
@@ -114,6 +115,8 @@ static bool judge_slice(const Section *list, Metric name, const Slice *slice, do
     harms->limit[at] = harms->resolved[at] ? margin : fmax(margin, 1 / (double)(rows > 0 ? rows : 1));
     harms->mean[at] = stats_mean(harm, slice->pairs);
     harms->bound[at] = harms->mean[at] + stats_t_quantile(1 - ALPHA, freedom) * error;
+    harms->told[at] = fmax(stats_least_margin(deviation, slice->pairs, ALPHA, PARITY_POWER),
+                           1 / (double)(rows > 0 ? rows : 1));
     double room = harms->limit[at] - harms->mean[at];
     harms->p[at] = error > 0 ? stats_t_cdf(room / error, freedom) : room >= 0 ? 1 : 0;
     harms->small += !harms->resolved[at];
@@ -186,6 +189,27 @@ static void see_harms(Ladder *ladder, const Section *list, const Harms *harms, b
     }
 }
 
+// What a person must know of a slice that was found unharmed: how small a harm would have shown.
+static void put_told(Ladder *ladder, const Harms *harms)
+{
+    for (size_t i = 0; i < harms->count; i++) {
+        if (!harms->resolved[i]) {
+            continue;
+        }
+        ladder->resolved = fmax(ladder->resolved, harms->told[i]);
+        if (ladder->slices != NULL) {
+            Json *row = json_make_object();
+            json_put_text(row, "name", "smallest margin that can be told");
+            json_put_text(row, "worst", harms->slices[i].value);
+            json_put_text(row, "at", harms->slices[i].column);
+            json_put_number(row, "value", harms->told[i]);
+            json_put_number(row, "limit", harms->limit[i]);
+            json_put_integer(row, "n", (int64_t)harms->slices[i].pairs);
+            json_add(ladder->slices, row);
+        }
+    }
+}
+
 void rung_slices(Ladder *ladder, const Section *parity)
 {
     Section metric;
@@ -210,17 +234,20 @@ void rung_slices(Ladder *ladder, const Section *parity)
                    .bound = section_scratch(&list, count),
                    .p = section_scratch(&list, count),
                    .limit = section_scratch(&list, count),
+                   .told = section_scratch(&list, count),
                    .resolved = ladder_room(&list, count, sizeof(bool))};
     if (slices == NULL || rejected == NULL || harms.mean == NULL || harms.bound == NULL || harms.p == NULL ||
-        harms.limit == NULL || harms.resolved == NULL) {
+        harms.limit == NULL || harms.told == NULL || harms.resolved == NULL) {
         return;
     }
     int64_t tonight = parity_pairs_tonight(ladder->evidence, json_get(metric.at, "pairs"));
     if (measure_slices(ladder, &list, name, slices, array, tonight, &harms)) {
         see_harms(ladder, &list, &harms, rejected);
+        put_told(ladder, &harms);
         if (ladder->readings[BAR_SLICE].n == 0) {
             finding_set(list.finding, OUTCOME_NOT_APPLICABLE, NO_FIGURE,
                         "%lld slices are too small to tell anything", (long long)harms.small);
         }
+        sound_slices(ladder, &list, array, name);
     }
 }

@@ -44,6 +44,7 @@ static bool possible(const Section *list, const Step *s)
 static void see_step(Ladder *ladder, const Step *s)
 {
     bar_see(ladder, BAR_UPDATE, s->update_error, bar_limit(ladder, BAR_UPDATE), "", s->at);
+    bar_see(ladder, BAR_UPDATE_EXACT, s->update_error, bar_limit(ladder, BAR_UPDATE_EXACT), "", s->at);
     bar_see(ladder, BAR_MOVED, fabs(s->moved - s->moved_reference), bar_limit(ladder, BAR_MOVED), "", s->at);
     bar_see(ladder, BAR_MOMENT, fabs(s->moment_ratio - 1), bar_limit(ladder, BAR_MOMENT), "", s->at);
     bar_see(ladder, BAR_MASTER, s->representable, bar_limit(ladder, BAR_MASTER), "", s->at);
@@ -123,17 +124,12 @@ void rung_step(Ladder *ladder, const Section *parity)
                         wanted[k]);
         }
     }
+    sound_step(ladder, &list, steps);
 }
 
 // -- the loss scale of the training
 
-typedef struct Scale {
-    double initial, final, smallest;
-    int64_t attempted, applied, skipped, schedule, at_floor, grown, bad_losses;
-    bool grows, stopped;
-} Scale;
-
-static bool read_scale(const Section *parity, Scale *ret)
+static bool read_scale(const Section *parity, ScaleCourse *ret)
 {
     Section scale;
     return section_child(parity, "scale", "parity.scale", &scale) &&
@@ -144,11 +140,13 @@ static bool read_scale(const Section *parity, Scale *ret)
            section_count(&scale, "skipped", &ret->skipped) &&
            section_count(&scale, "schedule", &ret->schedule) &&
            section_count(&scale, "at_floor", &ret->at_floor) && section_count(&scale, "grown", &ret->grown) &&
+           section_count(&scale, "lowered", &ret->lowered) &&
+           section_count(&scale, "longest", &ret->longest) &&
            section_count(&scale, "bad_losses", &ret->bad_losses) &&
            section_bool(&scale, "grows", &ret->grows) && section_bool(&scale, "stopped", &ret->stopped);
 }
 
-static bool scale_possible(const Section *parity, const Scale *s)
+static bool scale_possible(const Section *parity, const ScaleCourse *s)
 {
     if (s->attempted != s->applied + s->skipped) {
         finding_set(parity->finding, OUTCOME_ERROR, NO_FIGURE,
@@ -174,7 +172,7 @@ static bool scale_possible(const Section *parity, const Scale *s)
 }
 
 // The scale is that of this training, and of the rule that the policy gives.
-static bool scale_of_training(const Ladder *ladder, const Section *parity, const Scale *s)
+static bool scale_of_training(const Ladder *ladder, const Section *parity, const ScaleCourse *s)
 {
     Section window;
     int64_t done = 0;
@@ -197,7 +195,7 @@ static bool scale_of_training(const Ladder *ladder, const Section *parity, const
     return s->grows == asked;
 }
 
-static void name_scale_cause(Ladder *ladder, const Scale *s)
+static void name_scale_cause(Ladder *ladder, const ScaleCourse *s)
 {
     if (s->applied == 0) {
         bar_name_cause(ladder, BAR_APPLIED, "0 of %lld steps applied: the loss scale fell from %g to %g",
@@ -226,7 +224,7 @@ static void name_scale_cause(Ladder *ladder, const Scale *s)
 
 void rung_scale(Ladder *ladder, const Section *parity)
 {
-    Scale s;
+    ScaleCourse s;
     if (!read_scale(parity, &s) || !scale_possible(parity, &s)) {
         return;
     }
@@ -239,6 +237,8 @@ void rung_scale(Ladder *ladder, const Section *parity)
     bar_see(ladder, BAR_AT_FLOOR, (double)s.at_floor, bar_limit(ladder, BAR_AT_FLOOR), "", "");
     name_scale_cause(ladder, &s);
     if (parity->finding->outcome == OUTCOME_PASS) {
-        (void)scale_of_training(ladder, parity, &s);
+        if (scale_of_training(ladder, parity, &s)) {
+            sound_scale(ladder, parity, &s);
+        }
     }
 }

@@ -11,6 +11,7 @@
 enum { NULLS_LEAST = 2, STEPS_LEAST = 8 };   // the producer's shortest run: 8 blocks of one step
 static const double BAND_LEAST = 0.0025;
 static const double BAND_MOST = 0.1;
+static const double BIAS_ALPHA = 0.001;   // over all blocks, as for a trend
 
 typedef struct Series {
     bool candidate;
@@ -129,6 +130,29 @@ static void see_block(Ladder *ladder, const Course *course, size_t b)
             fmax(BAND_LEAST, band / sqrt((double)course->candidates)), "", at);
 }
 
+// Pairs share weights, rows and order, so what all of them lose alike is no chance; single runs may wander as
+// far as the band. The size of their mean that is proven, by the t of both tails over all blocks.
+static void see_bias(Ladder *ladder, const Section *list, const Course *course, size_t b)
+{
+    size_t count = 0;
+    double *ratios = section_scratch(list, course->candidates);
+    for (size_t i = 0; ratios != NULL && i < course->count; i++) {
+        if (course->series[i].candidate) {
+            ratios[count++] = course->series[i].log_ratio[b];
+        }
+    }
+    if (count < 2) {
+        return;
+    }
+    char at[64];
+    snprintf(at, sizeof at, "in block %zu of %zu", b + 1, course->blocks);
+    double error = sqrt(stats_variance(ratios, count) / (double)count);
+    double t = stats_t_quantile(1 - BIAS_ALPHA / (2 * (double)course->blocks), (double)(count - 1));
+    double proven = fabs(stats_mean(ratios, count)) - t * error;
+    bar_see(ladder, BAR_TRAJECTORY_BIAS, proven < 0 ? 0 : proven, bar_limit(ladder, BAR_TRAJECTORY_BIAS), "",
+            at);
+}
+
 static bool seeds_distinct(const Section *list, const Course *course)
 {
     for (size_t i = 0; i < course->count; i++) {
@@ -202,6 +226,7 @@ void rung_trajectory(Ladder *ladder, const Section *parity)
     }
     for (size_t b = 0; b < course.blocks; b++) {
         see_block(ladder, &course, b);
+        see_bias(ladder, &list, &course, b);
     }
     if (!course.candidates_differ) {
         bar_name_cause(
@@ -210,4 +235,5 @@ void rung_trajectory(Ladder *ladder, const Section *parity)
             course.blocks);
     }
     runs_of_metric(ladder, &list, &course);
+    sound_trajectory(ladder, &list, pairs, steps, course.blocks);
 }

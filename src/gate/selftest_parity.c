@@ -28,7 +28,7 @@ static void each(Json *bad, const char *section, const char *inner, void (*chang
 
 static void plant_probes(Json *bad, size_t count, double error, double limit)
 {
-    static const char *const names[] = {"planted", "planted again"};
+    static const char *const names[] = {"layer", "long reduction"};
     Json *probes = json_make_array();
     for (size_t i = 0; i < count; i++) {
         Json *probe = json_make_object();

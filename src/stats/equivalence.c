@@ -84,6 +84,20 @@ size_t stats_pairs_needed(double deviation, double margin, double alpha, double 
     return (size_t)n;
 }
 
+// One-sided, at no harm: the bound mean + t(1 - alpha) s / sqrt(n) stays inside the margin in a share `power`
+// of nights when the mean, itself within t(power) s / sqrt(n), leaves room for it.
+double stats_least_margin(double deviation, size_t pairs, double alpha, double power)
+{
+    bool sound = pairs >= 2 && isfinite(deviation) && deviation >= 0 && alpha > 0 && alpha < 0.5 &&
+                 power > 0.5 && power < 1;
+    if (!sound) {
+        return NAN;
+    }
+    double freedom = (double)(pairs - 1);
+    return (stats_t_quantile(1 - alpha, freedom) + stats_t_quantile(power, freedom)) * deviation /
+           sqrt((double)pairs);
+}
+
 // The step-down takes the smallest p-value that is left against alpha / (hypotheses left) until one holds.
 void stats_holm(const double *p, size_t n, double alpha, bool *ret_rejected)
 {

@@ -87,6 +87,9 @@ static inline void apply(Json *root, const Edit *edit)
     "{\"from_step\":" from ",\"steps\":16,\"tensors\":[{\"name\":\"w\",\"first\":\"" DIGEST_A                \
     "\",\"again\":\"" DIGEST_A "\"}]}"
 
+#define PROBED(name, error)                                                                                  \
+    "{\"name\":\"" name "\",\"shape\":\"8x8\",\"error\":" error                                                    \
+    ",\"limit\":1e-5,\"unit\":\"relative\"}"
 #define FORMAL(name, expected, actual)                                                                       \
     "{\"name\":\"" name "\",\"expected\":" expected ",\"actual\":" actual ",\"tolerance\":1e-9,\"unit\":\"\"}"
 
@@ -153,8 +156,11 @@ static const Edit good[] = {
     {"parity.precision", "\"fp32\""},
     {"parity.reference", "\"float64\""},
     {"parity.probes",
-     "[{\"name\":\"tf32\",\"shape\":\"8x8\",\"error\":2e-7,\"limit\":1e-5,\"unit\":\"relative\"},"
-     "{\"name\":\"long sum\",\"shape\":\"1x65536\",\"error\":3e-7,\"limit\":1e-5,\"unit\":\"relative\"}]"},
+     "[" PROBED("values below TF32 resolution", "2e-7") "," PROBED("long reduction", "3e-7") "," PROBED(
+         "values below TF32 resolution, one output",
+         "1e-7") "," PROBED("values below TF32 resolution, weight gradient",
+                            "1e-7") "," PROBED("values below TF32 resolution, input gradient",
+                                               "1e-7") "," PROBED("layer", "1e-7") "]"},
     {"determinism.replays", "[" REPLAY("0") "," REPLAY("40") "]"},
     {"determinism.order", "{\"epochs\":3,\"steps_per_epoch\":20,\"rows\":700,"
                           "\"expected_rows\":700,\"digest\":\"00ff\","

@@ -8,8 +8,13 @@
     METRIC_PAIR("3", "0.908", "0.9018") "," METRIC_PAIR("4", "0.911", "0.9049") "," \
     METRIC_PAIR("5", "0.909", "0.9031") "," METRIC_PAIR("6", "0.913", "0.9070") "," \
     METRIC_PAIR("7", "0.907", "0.9008") "," METRIC_PAIR("8", "0.914", "0.9080")
+// 20 of 100 positive: half a pair is 0.0003 of AUC
+#define OF_100_ROWS \
+    {"parity.metric.rows", "100"}, {"input.rows.validation", "100"}, {"parity.slices", NULL}, \
+    {"parity.metric.quantum", "0.0003125"}, {"input.target_mean", "{\"validation\":0.2}"}
 #define PAIRS_OF(all) {"parity.metric.pairs", "[" all "]"}
-#define NULLS SERIES("seed", "1", "0.02,0.02") "," SERIES("seed", "2", "-0.02,-0.02")
+#define ULPS SERIES("ulp", "1", "1e-9,1e-9") "," SERIES("ulp", "2", "1e-9,2e-9")
+#define NULLS NULLS_OF("0.02,0.02", "-0.02,-0.02") "," ULPS
 #define TWO_BLOCKS(all) {"parity.trajectory.block", "200"}, {"parity.trajectory.pairs", "[" all "]"}
 
 static const ParityRow trajectory_rows[] = {
@@ -34,7 +39,7 @@ static const ParityRow trajectory_rows[] = {
     {"ratios of another type", BOTH, {{"parity.trajectory.pairs.1.log_ratio", "[null,1,1,1]"}}, ERR,
      "not an array of numbers", {0}},
     {"no half precision run", BOTH, {{"parity.trajectory.pairs", "[" NULLS "]"}}, ABSENT,
-     "0 half precision runs and 2 FP32 runs", {0}},
+     "0 half precision runs and 8 FP32 runs", {0}},
     {"no FP32 run", BOTH, {{"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0.001,0.001") "]"}},
      ABSENT,
      "1 half precision runs and 0 FP32 runs of other seeds span no band", {0}},
@@ -99,21 +104,19 @@ static const ParityRow trajectory_rows[] = {
     {"two blocks away", BOTH, {{"parity.trajectory.pairs.0.log_ratio", "[0,0,0.01,0]"}}, FAILS,
      "block 3 of 4 is 0.01, may be at most 0.006", {0}},
     {"never wider than 0.1", BOTH,
-     {TWO_BLOCKS(CANDIDATES("0.11,0.01") "," SERIES("seed", "1", "0.5,0.5") "," SERIES("seed", "2",
-     "-0.5,-0.5"))}, FAILS, "mean over pairs in block 1 of 2 is 0.11, may be at most 0.035355", {0}},
+     {TWO_BLOCKS(CANDIDATES("0.11,0.01") "," NULLS_OF("0.5,0.5", "-0.5,-0.5") "," ULPS)}, FAILS,
+     "in the mean over pairs in block 1 of 2 is 0.11, may be at most 0.0025", {0}},
     {"a run never outside 0.1", BOTH,
      {{"parity.trajectory.pairs.0.log_ratio", "[0.11,0,0,0]"}, {"parity.trajectory.pairs.4.log_ratio",
-     "[0.5,0.006,0.004,0.003]"}},
+     "[0.5,0.006,0.004,0.003]"}, {"parity.trajectory.pairs.5.log_ratio", "[-0.5,-0.006,-0.004,-0.003]"}},
      FAILS, "'seed 1' in block 1 of 4 is 0.11, may be at most 0.1", {0}},
     {"never narrower than 0.0025", BOTH,
-     {TWO_BLOCKS(CANDIDATES("0.0024,0.0001") "," SERIES("seed", "1", "1e-8,1e-8") "," SERIES("seed", "2",
-     "1e-8,1e-8"))}, PASS, "gives", {0}},
+     {TWO_BLOCKS(CANDIDATES("0.0024,0.0001") "," NULLS_OF("1e-8,1e-8", "-1e-8,-1e-8") "," ULPS)}, PASS, "gives", {0}},
     {"beyond the narrowest", BOTH,
-     {TWO_BLOCKS(CANDIDATES("0.0026,0.0001") "," SERIES("seed", "1", "1e-8,1e-8") "," SERIES("seed", "2",
-     "1e-8,1e-8"))}, FAILS, "is 0.0026, may be at most 0.0025", {0}},
+     {TWO_BLOCKS(CANDIDATES("0.0026,0.0001") "," NULLS_OF("1e-8,1e-8", "-1e-8,-1e-8") "," ULPS)}, FAILS, "is 0.0026, may be at most 0.0025", {0}},
     {"a bias in all pairs", BOTH,
      {TWO_BLOCKS(CANDIDATES("0.0145,0") "," NULLS)}, FAILS,
-     "mean over pairs in block 1 of 2 is 0.0145, may be at most 0.0070711", {0}},
+     "proven in the mean over pairs in block 1 of 2 is 0.0145, may be at most 0.0025", {0}},
     {"a bias below", BOTH,
      {TWO_BLOCKS(CANDIDATES("-0.0145,0") "," NULLS)}, FAILS, "mean over pairs in block 1 of 2 is 0.0145",
      {0}},
@@ -152,12 +155,14 @@ static const ParityRow metric_rows[] = {
     {"reference unsaid", BOTH, {{"parity.metric.pairs.0.reference", NULL}}, ABSENT, "reference", {0}},
     {"candidate unsaid", BOTH, {{"parity.metric.pairs.0.candidate", NULL}}, ABSENT, "candidate", {0}},
     {"one pair", BOTH, {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.9101")), {"parity.slices", NULL}}, ABSENT,
-     "1 of the 8 declared pairs were run this night", {0}},
+     "1 half precision runs and 1 FP32 runs of other seeds", {0}},
+    {"two pairs of eight", BOTH, {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.9101") "," METRIC_PAIR("2", "0.92",
+     "0.9203")), {"parity.slices", NULL}}, ABSENT, "2 of the 8 declared pairs were run this night", {0}},
     {"a pair left out", BOTH, {{"parity.metric.pairs.0.run", "\"yesterday\""}, {"parity.slices", NULL}},
      ABSENT,
      "7 of the 8 declared pairs", {0}},
     {"more pairs declared", BOTH, {{0}}, ABSENT, "metric: 8 of the 9 declared pairs", {"parity.pairs=9"}},
-    {"fewer pairs declared", BOTH, {{0}}, PASS, "(8 pairs)", {"parity.pairs=7"}},
+    {"fewer pairs declared", BOTH, {{0}}, PASS, "(8 pairs, 2 needed)", {"parity.pairs=7"}},
     {"evidence without run", BOTH, {{"run", NULL}, {"parity.slices", NULL}}, ERR,
      "losses of 8 half precision runs and metrics of 0 pairs", {0}},
     {"a metric that does not decide the night", BOTH, {{"quality.metric", "\"logloss\""}}, ERR,
@@ -169,16 +174,17 @@ static const ParityRow metric_rows[] = {
     {"other rows than those of validation", BOTH, {{"parity.metric.rows", "2999"}}, ERR,
      "pairs were compared on 2999 rows, there are 3000 for validation", {0}},
     {"validation rows unsaid", BOTH, {{"input.rows.validation", NULL}}, ABSENT, "input.rows.validation", {0}},
-    {"49 rows", BOTH, {{"parity.metric.rows", "49"}, {"input.rows.validation", "49"}}, ABSENT,
+    {"49 rows", BOTH, {{"parity.metric.rows", "49"}, {"input.rows.validation", "49"}, {"parity.slices", NULL}}, ABSENT,
      "49 validation rows are too few to compare a metric on, 50 are needed", {0}},
-    {"50 rows", BOTH, {{"parity.metric.rows", "50"}, {"input.rows.validation", "50"}}, PASS, "gives", {0}},
+    {"50 rows", BOTH, {{"parity.metric.rows", "50"}, {"input.rows.validation", "50"}, {"parity.slices", NULL},
+     {"parity.metric.quantum", "0.00125"}, {"input.target_mean", "{\"validation\":0.2}"}}, PASS, "gives", {0}},
     {"fewer looks than nights", BOTH,
      {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," GOOD_PAIRS)}, ERR,
      "'parity.metric.looks' is 1, the pairs are of 2 nights", {0}},
     {"pairs of earlier nights count", BOTH,
      {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," GOOD_PAIRS),
      {"parity.metric.looks", "2"}}, PASS,
-     "(9 pairs)", {0}},
+     "(9 pairs, 3 needed)", {0}},
     {"a bad night after good ones", BOTH,
      {PAIRS_OF("{\"seed\":91,\"run\":\"q\",\"reference\":0.91,\"candidate\":0.9101}," BAD_PAIRS),
      {"parity.metric.looks", "2"}}, FAILS, "of tonight's 8 pairs differs by -0.00", {0}},
@@ -210,9 +216,8 @@ static const ParityRow metric_rows[] = {
     {"a coarse metric may be the same", BOTH,
      {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.91") "," METRIC_PAIR("2", "0.92", "0.92") "," METRIC_PAIR("3",
      "0.90", "0.90") ","
-       METRIC_PAIR("4", "0.95", "0.95") "," METRIC_PAIR("5", "0.96", "0.96")), {"parity.metric.quantum",
-     "0.0003"},
-      {"parity.slices", NULL}}, PASS, "(5 pairs)", {"parity.pairs=5"}},
+       METRIC_PAIR("4", "0.95", "0.95") "," METRIC_PAIR("5", "0.96", "0.96")), OF_100_ROWS},
+     PASS, "(5 pairs", {"parity.pairs=5"}},
     {"a metric too coarse for its margin", BOTH,
      {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.91") "," METRIC_PAIR("2", "0.92", "0.92") "," METRIC_PAIR("3",
      "0.90", "0.90")),
@@ -246,7 +251,7 @@ static const ParityRow metric_rows[] = {
     {"a wider margin", BOTH,
      {PAIRS_OF(METRIC_PAIR("1", "0.91", "0.90") "," METRIC_PAIR("2", "0.92", "0.909") "," METRIC_PAIR("3",
      "0.90", "0.8905") ","
-       METRIC_PAIR("4", "0.915", "0.9049")), {"parity.slices", NULL}}, PASS, "margin 0.02 (4 pairs)",
+       METRIC_PAIR("4", "0.915", "0.9049")), {"parity.slices", NULL}}, PASS, "margin 0.02 (4 pairs",
      {"parity.pairs=4", "parity.margin=0.02"}},
     {"a margin that is none", BOTH, {{0}}, ERR, "metric: parity.margin is 0.021, for auc at most 0.02",
      {"parity.margin=0.021"}},
@@ -273,7 +278,7 @@ static const ParityRow metric_rows[] = {
 #define LOSS \
     {"quality.metric", "\"rmse\""}, {"parity.slices", NULL}, \
     {"parity.metric.name", "\"rmse\""}, {"parity.metric.relative", "true"}, \
-    {"parity.metric.higher_is_better", "false"}
+    {"parity.metric.higher_is_better", "false"}, {"parity.metric.quantum", "0"}
 static const ParityRow loss_rows[] = {
     {"a loss has a relative margin", BOTH,
      {LOSS, PAIRS_OF(METRIC_PAIR("1", "58846", "58697") "," METRIC_PAIR("2", "58822",
@@ -285,7 +290,7 @@ static const ParityRow loss_rows[] = {
      "'rmse' is 0.0201, may be at most 0.02", {0}},
     {"within the relative margin", BOTH, {LOSS, {"parity.metric.trained",
      "{\"reference\":100,\"candidate\":101.9}"}}, PASS, "rmse within", {0}},
-    {"a metric without steps", BOTH, {LOSS, {"parity.metric.quantum", "0"}}, PASS, "rmse within", {0}},
+    {"a metric without steps", BOTH, {LOSS, {0}}, PASS, "rmse within", {0}},
     {"a reference of 0", BOTH, {LOSS, {"parity.metric.trained", "{\"reference\":0,\"candidate\":1}"}}, FAILS,
      "'rmse' is inf", {0}},
     {"a relative margin may be wider", BOTH, {LOSS}, PASS, "margin 0.05", {"parity.margin=0.05"}},
@@ -319,8 +324,8 @@ static const ParityRow slice_rows[] = {
      {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":1000,\"positives\":1000}")}, PASS, "gives",
      {0}},
     {"no rows in a slice", BOTH,
-     {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":0,\"positives\":0}")}, PASS,
-     "gives", {0}},
+     {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":0,\"positives\":0}")}, ERR,
+     "slices of column 'job' hold 0 rows, there are 3000 for validation", {0}},
     {"one class with a metric is judged", BOTH, {{"parity.slices.0.positives", "0"}}, PASS, "gives", {0}},
     {"other pairs than this night's", BOTH, {{"parity.slices.0.reference", "[1,2]"},
      {"parity.slices.0.candidate", "[1,2]"}}, ERR,

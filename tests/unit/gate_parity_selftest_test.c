@@ -23,9 +23,9 @@ static const struct {
     const char *name, *reason;
     Outcome outcome;
 } planted[] = {
-    {"parity.nan", "error of probe 'planted' is nan", OUTCOME_FAIL},
+    {"parity.nan", "error of probe 'layer' is nan", OUTCOME_FAIL},
     {"parity.loose", "could not tell FP32 from TF32", OUTCOME_ERROR},
-    {"parity.one_probe", "1 probes show", OUTCOME_NOT_MEASURED},
+    {"parity.one_probe", "is missing: 1 of 6 were asked", OUTCOME_NOT_MEASURED},
     {"parity.swapped", "the arms are swapped", OUTCOME_FAIL},
     {"parity.never_half", "computes like FP32", OUTCOME_FAIL},
     {"parity.loss_in_half", "the loss is accumulated", OUTCOME_FAIL},

@@ -12,7 +12,7 @@
      "[{\"name\":\"w\",\"norm\":0.1,\"noise\":0.2,\"error\":0.02,\"cosine\":0.9999,\"reference_error\":3e-7}]"
 #define MORE_GRADIENTS \
     "[{\"at\":\"start\",\"step\":0,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}," \
-    "{\"at\":\"trained\",\"step\":9,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}," \
+    "{\"at\":\"trained\",\"step\":9,\"rows\":9,\"tensors\":" TENSORS("0.021", "0.9999") "}," \
     "{\"at\":\"later\",\"step\":99,\"rows\":9,\"tensors\":" TENSORS("0.02", "0.9999") "}]"
 
 static const ParityRow gradient_rows[] = {
@@ -78,13 +78,13 @@ static const ParityRow gradient_rows[] = {
      "noise' is nan",
      {0}},
     {"infinite noise", BOTH, {{"parity.gradients.0.tensors.1.noise", "\"inf\""}}, ERR, "noise' is inf", {0}},
-    {"an error below the noise", BOTH,
+    {"an error below the noise", BF16,
      {{"parity.gradients.1.tensors.2.noise", "10"}, {"parity.gradients.1.tensors.2.error", "1.02"},
       {"parity.gradients.1.tensors.2.cosine", "-0.1"}}, PASS, "gives", {0}},
     {"an error above the noise", BF16,
      {{"parity.gradients.1.tensors.2.noise", "0.2"}, {"parity.gradients.1.tensors.2.error", "1.02"},
       {"parity.gradients.1.tensors.2.cosine", "-0.1"}}, FAILS,
-      "error of the gradient 'b1' trained is 0.51", {0}},
+      "error of the gradient 'b1' trained is 0.459", {0}},
     {"a direction at the noise counts", BF16,
      {{"parity.gradients.1.tensors.2.noise", "0.1"}, {"parity.gradients.1.tensors.2.error", "0.29"},
       {"parity.gradients.1.tensors.2.cosine", "0.96"}}, FAILS, "of the gradient", {0}},
@@ -120,8 +120,15 @@ static const ParityRow gradient_rows[] = {
      {{"parity.gradients.1.tensors.1.error", "1.3"}, {"parity.gradients.1.tensors.1.cosine", "0.1"}}, FAILS,
      "gradients: 1 - cosine of the gradient 'w2' trained is 0.9", {0}},
     {"half of the tensors off", BF16, {ALL_ERRORS("0.09")}, FAILS,
+     "error of the gradient, nearest tensor start is 0.09 relative, may be at most 0.0322 relative", {0}},
+    {"7.9 % in all tensors, as a public test accepts", BOTH, {ALL_ERRORS("0.079")}, FAILS,
+     "error of the gradient, nearest tensor start is 0.079 relative", {0}},
+    {"7.9 % in one tensor of the FP32 arm", BOTH, {{"parity.gradients.1.tensors.0.reference_error", "0.079"}},
+     FAILS, "error of the FP32 gradient from float64 'w1' trained is 0.079", {0}},
+    {"two of three tensors off", BF16,
+     {{"parity.gradients.0.tensors.0.error", "0.09"}, {"parity.gradients.0.tensors.1.error", "0.09"}}, FAILS,
      "error of the gradient, median tensor start is 0.09 relative, may be at most 0.083 relative", {0}},
-    {"half of the tensors off", FP16, {ALL_ERRORS("0.04")}, FAILS, "median tensor start is 0.04", {0}},
+    {"half of the tensors off", FP16, {ALL_ERRORS("0.04")}, FAILS, "nearest tensor start is 0.04", {0}},
     {"not unscaled", BOTH, {{"parity.gradients.0.tensors.0.error", "65535"}}, FAILS,
      "gradient of 'w1' start has the right direction and the wrong length: error 65535", {0}},
     {"not unscaled, and only at the start", BOTH,
@@ -161,8 +168,8 @@ static const ParityRow gradient_rows[] = {
     {"one tensor of the reference rounds", BOTH, {{"parity.gradients.1.tensors.0.reference_error", "0.126"}},
      FAILS,
      "error of the FP32 gradient from float64 'w1' trained is 0.126", {0}},
-    {"a unit of the reference flips", BOTH, {{"parity.gradients.1.tensors.0.reference_error", "0.088"}},
-     PASS, "gives", {0}},
+    {"one tensor of the reference inside its bar", BOTH, {{"parity.gradients.1.tensors.0.reference_error",
+     "0.0009"}}, PASS, "gives", {0}},
     {"no controls", BOTH, {{"parity.controls", NULL}}, ABSENT, "'parity.controls' was not measured", {0}},
     {"empty controls", BOTH, {{"parity.controls", "[]"}}, ABSENT, "'parity.controls' is empty", {0}},
     {"controls of another type", BOTH, {{"parity.controls", "\"x\""}}, ERR, "not an array", {0}},
@@ -337,8 +344,11 @@ static const ParityRow scale_rows[] = {
      FAILS,
      "share of steps skipped is 0.11 %", {0}},
     {"one applied step is a training", FP16,
-     {{"parity.scale.applied", "1"}, {"parity.scale.skipped", "0"}, {"parity.scale.schedule", "1"},
-      {"parity.scale.attempted", "1"}, {"window.done_steps", "1"}}, PASS, "gives", {0}},
+     {{"parity.scale", "{\"initial\":65536,\"final\":65536,\"smallest\":65536,\"attempted\":1,\"applied\":1,"
+       "\"skipped\":0,\"schedule\":1,\"longest\":0,\"at_floor\":0,\"bad_losses\":0,\"grown\":0,\"lowered\":0,"
+       "\"grows\":true,\"stopped\":false}"},
+      {"window.done_steps", "1"}, {"parity.gradients.1.step", "1"}, {"parity.step.0.step", "1"},
+      {"parity.step.1.step", "1"}, {"parity.step.2.step", "1"}}, PASS, "gives", {0}},
 };
 // clang-format on
 
@@ -352,9 +362,9 @@ static const struct {
     double from, limit[2];   // the figure is the distance from `from`
 } bounds[] = {
     {"parity.gradients.1.tensors.2.error", 0, {0.26, 0.149}},
-    {"parity.gradients.1.tensors.2.reference_error", 0, {0.125, 0.125}},
+    {"parity.gradients.1.tensors.2.reference_error", 0, {1e-3, 1e-3}},
     {"parity.step.0.update_error", 0, {0.114, 0.065}},
-    {"parity.step.1.moment_ratio", 1, {0.117, 0.0215}},
+    {"parity.step.1.moment_ratio", 1, {0.069, 0.0155}},
     {"parity.step.1.representable", 0, {0.5, 0.5}},
     {"parity.step.1.moved", 0.981, {0.01, 0.01}},
 };
