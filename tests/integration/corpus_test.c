@@ -1,5 +1,5 @@
-// corpus_test - the corpus of nights: each folder of fixtures/nights is run through the program and compared
-// with its expectation.
+// corpus_test - the corpus of nights: each folder of fixtures/nights that is a small run goes through the
+// program and is compared with its expectation. Stored evidence is corpus_judged's.
 //
 //   corpus_test            every night
 //   corpus_test 1/2        the first of two shares of them
@@ -324,13 +324,32 @@ static bool choose(const char *argument, int *ret_begin, int *ret_end)
     return false;
 }
 
+// Of all nights those that are run; the others are freed.
+static bool keep_runs(Error *error)
+{
+    size_t kept = 0;
+    bool good = true;
+    for (size_t i = 0; i < names.count; i++) {
+        CorpusNight *night = good ? corpus_load(nights_folder, names.names[i], configs_folder, error) : NULL;
+        good = night != NULL;
+        char *name = names.names[i];
+        if (good && !night->stored)
+            names.names[kept++] = name;
+        else
+            free(name);
+        corpus_free(night);
+    }
+    names.count = kept;
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     Error error = ERROR_INIT;
     int begin, end;
     if (!text_print(nights_folder, sizeof nights_folder, "%s/fixtures/nights", FEDGATE_SOURCE_DIR) ||
         !text_print(configs_folder, sizeof configs_folder, "%s/fixtures/configs", FEDGATE_SOURCE_DIR) ||
-        !corpus_list(nights_folder, CORPUS_LEAST, &names, &error) ||
+        !corpus_list(nights_folder, CORPUS_LEAST, &names, &error) || !keep_runs(&error) ||
         !choose(argc > 1 ? argv[1] : NULL, &begin, &end)) {
         fprintf(stderr, "corpus_test: %s\n", error.message[0] ? error.message : "no such night");
         return 1;

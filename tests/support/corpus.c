@@ -62,6 +62,14 @@ static bool is_runs(const Json *value)
     return json_is_array(value) && json_count(value) > 0;
 }
 
+static bool is_changes(const Json *value)
+{
+    bool good = is_runs(value);
+    for (size_t i = 0; i < json_count(value); i++)
+        good = good && json_is_object(json_at(value, i));
+    return good;
+}
+
 static const Key given_keys[] = {
     {"stands_for", json_is_text, "a text", true},
     {"config", json_is_text, "a text", false},
@@ -69,6 +77,15 @@ static const Key given_keys[] = {
     {"set", is_settings, "an object of texts, numbers and bools", false},
     {"faults", is_numbers, "an object of numbers", false},
     {"runs", is_runs, "a list with an entry", false},
+    {NULL, NULL, NULL, false},
+};
+
+// Of a night that is stored evidence, changed.
+static const Key evidence_keys[] = {
+    {"stands_for", json_is_text, "a text", true},
+    {"evidence", json_is_text, "a text", true},
+    {"set", is_settings, "an object of texts, numbers and bools", false},
+    {"changes", is_changes, "a list of objects", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -91,7 +108,7 @@ static const Key expect_run_keys[] = {
     {"outcome", json_is_text, "a text", true},
     {"decided_by", is_text_or_null, "a text or null", true},
     {"reason", json_is_text, "a text", true},
-    {"live", json_is_text, "a text", true},
+    {"live", json_is_text, "a text", false},   // but of a night that is run
     {"checks", is_texts, "an object of texts", false},
     {"evidence", is_settings, "an object of texts, numbers and bools", false},
     {"counts", is_numbers, "an object of numbers", false},
@@ -130,6 +147,8 @@ static Json *read_part(const char *folder, const char *part, const Key *keys, co
     if (!file_join(path, folder, part, error))
         return NULL;
     Json *json = json_read_file(path, FILE_MAX, error);
+    if (keys == given_keys && json_get(json, "evidence") != NULL)
+        keys = evidence_keys;
     bool good = json != NULL && check_keys(json, keys, part, error);
     const Json *runs = json_get(json, "runs");
     for (size_t i = 0; good && i < json_count(runs); i++)
@@ -174,13 +193,34 @@ static bool check_files(const char *folder, Error *error)
     return good;
 }
 
+// What is live is known after a run alone, and stored evidence is judged, not run.
+static bool check_live(const CorpusNight *night, Error *error)
+{
+    const Json *runs = json_get(night->expect, "runs");
+    for (size_t i = 0; i < json_count(runs); i++)
+        if ((json_get(json_at(runs, i), "live") != NULL) == night->stored)
+            return FAIL(error, ERROR_DATA, 0, "expect.json: key 'live' is %s",
+                        night->stored ? "not for a night that is not run" : "missing");
+    return true;
+}
+
+static bool check_stored(const CorpusNight *night, Error *error)
+{
+    return !night->stored || json_get(night->given, "changes") != NULL ||
+           json_count(json_get(night->given, "set")) > 0 ||
+           FAIL(error, ERROR_DATA, 0, "given.json changes nothing of evidence '%s'",
+                json_text_or(json_get(night->given, "evidence"), ""));
+}
+
 static bool load(CorpusNight *night, const char *folder, const char *configs, Error *error)
 {
     night->given = read_part(folder, "given.json", given_keys, given_run_keys, error);
     if (night->given == NULL)
         return false;
+    night->stored = json_get(night->given, "evidence") != NULL;
     night->expect = read_part(folder, "expect.json", expect_keys, expect_run_keys, error);
-    if (night->expect == NULL || !check_files(folder, error) || !find_config(night, folder, configs, error))
+    if (night->expect == NULL || !check_files(folder, error) || !check_live(night, error) ||
+        !check_stored(night, error) || (!night->stored && !find_config(night, folder, configs, error)))
         return false;
     const Json *runs = json_get(night->given, "runs");
     night->runs = runs == NULL ? 1 : json_count(runs);
@@ -227,8 +267,9 @@ bool corpus_list(const char *folder, size_t least, FileList *ret_names, Error *e
         char path[FILE_PATH_SIZE];
         good = file_join(path, folder, all.names[i], error);
         bool night = good && file_is_directory(path);
-        if (good && !night && !text_equal(all.names[i], "README.md"))
-            good = FAIL(error, ERROR_DATA, 0, "corpus '%s': '%s' is neither a night nor the README", folder,
+        if (good && !night && !text_equal(all.names[i], "README.md") &&
+            !text_equal(all.names[i], "failures.tsv"))
+            good = FAIL(error, ERROR_DATA, 0, "corpus '%s': '%s' is no night, README or failures.tsv", folder,
                         all.names[i]);
         char *name = all.names[i];
         all.names[i] = all.names[nights];   // nights to the front, in their order; the rest is freed with it
