@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FEDGATE_BACKEND_ABI = 4, FEDGATE_REASON_SIZE = 256 };
+enum { FEDGATE_BACKEND_ABI = 5, FEDGATE_REASON_SIZE = 256 };
 
 typedef enum FedgateType { FEDGATE_FP32, FEDGATE_BF16, FEDGATE_FP16 } FedgateType;
 static inline int64_t fedgate_type_bytes(FedgateType type)
@@ -68,10 +68,12 @@ typedef struct FedgateMemoryUse {
     int64_t used_before;   // by everybody, just before this device opened
     int64_t own;   // by this process, as the driver's management library counts it
 } FedgateMemoryUse;
-// What a trace is worth: anything but zeros makes it untrusted.
+// What a trace is worth: anything but zeros and an empty reason makes it untrusted.
 typedef struct FedgateTraceTrust {
     int64_t dropped, zero_timestamps, causality;
     char reason[128];   // empty, or what else is wrong
+    // No doubts: what the profiler says it took itself, and calls in which the host waited for the device.
+    int64_t overheads, overhead_ns, waits, wait_ns;
 } FedgateTraceTrust;
 
 typedef enum FedgateMemory { FEDGATE_MEMORY_DEVICE, FEDGATE_MEMORY_PINNED } FedgateMemory;

@@ -25,7 +25,6 @@ static const FaultRow fault_rows[] = {
     {"decode.slow_ns", "Every decoded batch lasts this many nanoseconds longer."},
     {"feed.refill_early", "A pinned slot is filled again before its copy to the device has ended."},
     {"input.drop_column", "The column of this index is missing from the input."},
-    {"device.endless_step", "A kernel that never ends is launched before this step."},
     {"device.hang_step", "The device call that begins this step, or a later one, waits for a signal."},
     {"device.hang_deaf", "A hanging device call does not come back on a signal either."},
     // -- arithmetic of a back end

@@ -202,10 +202,34 @@ bool device_copy_in(Device *device, void *to, const void *from, int64_t bytes, i
            FAIL(error, ERROR_DEVICE, 0, "could not queue a copy of %lld bytes: %s", (long long)bytes, reason);
 }
 
+void device_set_staging(Device *device, void *pinned, int64_t bytes, DeviceEvent *passed)
+{
+    device->staging.memory = pinned;
+    device->staging.bytes = bytes;
+    device->staging.passed = passed;
+}
+
+// False: a piece did not come in time; the back end's own way then says what is wrong.
+static bool copy_staged(Device *device, char *to, const char *from, int64_t bytes)
+{
+    for (int64_t at = 0, piece; at < bytes; at += piece) {
+        bool passed;
+        piece = bytes - at < device->staging.bytes ? bytes - at : device->staging.bytes;
+        device_fetch(device, device->staging.memory, from + at, piece, device->staging.passed);
+        ASK(device, passed, event_wait(device->staging.passed->handle, device->host.timeout_ns));
+        if (!passed)
+            return false;
+        memcpy(to + at, device->staging.memory, (size_t)piece);
+    }
+    return true;
+}
+
 bool device_copy_out(Device *device, void *to_host, const void *from, int64_t bytes, Error *error)
 {
     char reason[FEDGATE_REASON_SIZE] = "";
     bool good;
+    if (device->staging.memory && copy_staged(device, to_host, from, bytes))
+        return true;
     ASK(device, good, copy_out(device->handle, to_host, from, bytes, reason));
     return good || FAIL(error, ERROR_DEVICE, 0, "could not copy %lld bytes from the device: %s",
                         (long long)bytes, reason);
@@ -243,7 +267,7 @@ void device_fetch(Device *device, void *to_pinned, const void *from, int64_t byt
 // The planted call does not come back: until a signal comes, or never.
 static void begin_step(Device *device, int64_t step)
 {
-    if (device->watch)
+    if (device->watch && step >= 0)
         atomic_store_explicit(&device->watch->step, step, memory_order_relaxed);
     double hang = fault_value("device.hang_step", -1);
     if (device->hung || hang < 0 || (double)step < hang)
@@ -330,6 +354,10 @@ bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
     trust->dropped += seen.dropped;
     trust->zero_timestamps += seen.zero_timestamps;
     trust->causality += seen.causality;
+    trust->overheads += seen.overheads;
+    trust->overhead_ns += seen.overhead_ns;
+    trust->waits += seen.waits;
+    trust->wait_ns += seen.wait_ns;
     return !seen.reason[0] || trust->reason[0] ||
            text_copy(trust->reason, sizeof trust->reason, seen.reason) ||
            FAIL(error, ERROR_DEVICE, 0, "a trace says too much about its trust");

@@ -25,6 +25,11 @@ struct Device {
     DeviceWatch *watch;
     pthread_t watched;   // whose calls it counts
     bool hung;   // the planted hang was there
+    struct {
+        void *memory;
+        int64_t bytes;
+        DeviceEvent *passed;
+    } staging;   // of copies out; the caller's, NULL: none
     // -- memory.c
     pthread_mutex_t lock;   // of what follows
     bool started;   // memory was taken: the workspace is there, an arena can no longer be set

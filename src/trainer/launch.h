@@ -37,7 +37,8 @@ typedef struct Launcher {
     DeviceRecording *recording[LAUNCH_SLOTS];
     int64_t warm;
     Launch launch[LAUNCHES];
-    ReadBack *back;
+    ReadBack *back;   // [LAUNCHES], then what copies out are staged in
+    DeviceEvent *staged;
     int64_t given, passed, read, told;   // launches: given to the device, waited for, read, told of
     int64_t attempted, fetched, seen;   // optimizer steps: given, fetched behind, whose end was read
     int64_t step;   // of the run, of the next one whose end is read

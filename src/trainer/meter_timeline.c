@@ -154,6 +154,17 @@ static Json *put_trust(const TimelineTrust *trust, const FedgateTraceTrust *trac
     return json;
 }
 
+// What the profiler says of itself and of the host beside the device, in the windows.
+static Json *put_observer(const FedgateTraceTrust *traced)
+{
+    Json *json = json_make_object();
+    json_put_integer(json, "overheads", traced->overheads);
+    json_put_integer(json, "overhead_ns", traced->overhead_ns);
+    json_put_integer(json, "waits", traced->waits);
+    json_put_integer(json, "wait_ns", traced->wait_ns);
+    return json;
+}
+
 bool meter_put_spans(const Trainer *trainer, Json *evidence, Error *error)
 {
     const Meter *meter = &trainer->meter;
@@ -174,6 +185,7 @@ bool meter_put_spans(const Trainer *trainer, Json *evidence, Error *error)
         json_put(timeline, "sampled_windows", put_windows(&meter->windows, steps, count));
         json_put(timeline, "device_steps", device_steps_evidence(&meter->device_steps));
         json_put_integer(timeline, "observation_ns", meter->windows.cost_ns);
+        json_put(timeline, "observer", put_observer(&meter->windows.trust));
     }
     json_put(evidence, "timeline", timeline);
     bool good = put_plausible(meter, steps, count, evidence, error);

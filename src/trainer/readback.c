@@ -4,12 +4,12 @@
 
 #include <fedgate/fault.h>
 
-enum { BLOCK_STEPS = 16 };
+enum { BLOCK_STEPS = 16, STAGING_BYTES = 1 << 20 };
 static const char account[] = "read-back";
 
 int64_t trainer_read_back_bytes(void)
 {
-    return LAUNCHES * (int64_t)sizeof(ReadBack);
+    return LAUNCHES * (int64_t)sizeof(ReadBack) + STAGING_BYTES;
 }
 
 bool launcher_take_read_back(Launcher *launcher, Error *error)
@@ -21,11 +21,16 @@ bool launcher_take_read_back(Launcher *launcher, Error *error)
         if (!launcher->launch[i].passed)
             return false;
     }
-    return launcher->back != NULL;
+    if (!launcher->back || !(launcher->staged = device_event_new(launcher->device, error)))
+        return false;
+    device_set_staging(launcher->device, launcher->back + LAUNCHES, STAGING_BYTES, launcher->staged);
+    return true;
 }
 
 void launcher_give_read_back(Launcher *launcher)
 {
+    device_set_staging(launcher->device, NULL, 0, NULL);
+    device_event_free(launcher->staged);
     for (int i = 0; i < LAUNCHES; i++)
         device_event_free(launcher->launch[i].passed);
     device_give_pinned(launcher->device, account, launcher->back, trainer_read_back_bytes());

@@ -103,16 +103,16 @@ static int trace_beside(const char *backend, int words)
 static int hang(const char *backend, int words)
 {
     Error error = ERROR_INIT;
-    if (setenv("FEDGATE_FAULT", "device.endless_step=3", 1) != 0)
+    if (setenv("FEDGATE_FAULT", "compute.hang_step=0", 1) != 0)
         return 2;
     Ledger *ledger = ledger_new();
     Device *device = device_open(backend, 1, clock_real(), ledger, &error);
-    void *memory = device ? device_take(device, "test", 1024, &error) : NULL;
+    char *memory = device ? device_take(device, "test", 1024, &error) : NULL;
     if (!memory)
         return dprintf(words, "hang: %s", error.message), 2;
     device_set_timeout(device, (int64_t)HANG_S * 1000000000);
-    device_mark_step(device, 3);
-    device_zero(device, memory, 1024);
+    const FedgateSettle step = {.state = (FedgateStepState *)memory, .square_sum = (double *)(memory + 512)};
+    device_settle(device, &step);
     char out[1024];
     double begin = now_s();
     bool good = device_copy_out(device, out, memory, sizeof out, &error);

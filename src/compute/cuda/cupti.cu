@@ -27,7 +27,8 @@ enum { BUFFER_BYTES = 4 << 20, MOST_BUFFERS = 64 };
     ROW(cuptiGetStreamIdEx)
 
 static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                                           CUPTI_ACTIVITY_KIND_MEMSET};
+                                           CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                                           CUPTI_ACTIVITY_KIND_OVERHEAD};
 // Calls that put work on the device, and no other: they say when it was launched. They are called back rather
 // than recorded, which costs no more and needs no other call to be recorded. cuBLASLt launches through the
 // driver, where a call of the run time is seen again, under the same number.

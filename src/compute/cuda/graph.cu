@@ -74,24 +74,6 @@ static void mark_recording(CudaDevice *device, int64_t step)
         graph->marks[graph->count++] = TraceMark{step, captured ? count_nodes(captured) : 0};
 }
 
-// The planted fault: a kernel that outlasts any limit, though not the day, should nobody end its process.
-static __global__ void endless()
-{
-    enum : unsigned long long { LIMIT_NS = 900000000000ull };
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    while (now - begin < LIMIT_NS);
-}
-
-static void plant_endless(CudaDevice *device, int64_t first, int64_t count)
-{
-    const double step = cuda_fault(device, "device.endless_step", -1);
-    if (!device->recording && step >= (double)first && step < (double)(first + count))
-        endless<<<1, 1, 0, device->compute>>>();
-}
-
 void cuda_mark_step(void *handle, int64_t step)
 {
     CudaDevice *device = (CudaDevice *)handle;
@@ -99,7 +81,6 @@ void cuda_mark_step(void *handle, int64_t step)
         mark_recording(device, step);
     else
         trace_note_step(device, step);
-    plant_endless(device, step, 1);
 }
 
 // Every node must be work that a trace shows, or steps could not be cut by counting.
@@ -177,7 +158,6 @@ void cuda_replay(void *handle, void *recording, int64_t first_step)
 {
     CudaDevice *device = (CudaDevice *)handle;
     const CudaGraph *graph = (const CudaGraph *)recording;
-    plant_endless(device, first_step, graph->count);
     const int64_t begin = trace_now(device);
     cuda_good(device, cudaGraphLaunch(graph->exec, device->compute), "replay");
     trace_note_replay(device, graph, first_step, begin);
