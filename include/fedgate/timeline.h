@@ -138,6 +138,9 @@ typedef struct Inspection Inspection;
 // ERROR_DATA names file and offset of what is no trace, ERROR_IO a file that cannot be read. Nothing that is
 // written of it holds a text of the trace.
 WARN_UNUSED Inspection *trace_inspect(const char *path, const OverlapLimits *limits, Error *error);
+// The same of bytes in memory, given over in blocks of this size.
+WARN_UNUSED Inspection *trace_inspect_bytes(const char *bytes, size_t length, size_t block,
+                                            const OverlapLimits *limits, Error *error);
 size_t inspection_count(const Inspection *inspection);   // devices, at least one
 OverlapWord inspection_word(const Inspection *inspection, size_t device);
 void inspection_put_json(const Inspection *inspection, Json *traces);   // of "fedgate.inspect/1"

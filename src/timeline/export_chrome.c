@@ -34,8 +34,12 @@ static void add_span(Text *out, const Span *span)
     text_add_format(out, ",\"cat\":\"%s\",\"pid\":1,\"tid\":%d", kind_names[span->kind], (int)span->stream);
     add_microseconds(out, "ts", span->begin);
     add_microseconds(out, "dur", span->end - span->begin);
-    text_add_format(out, ",\"args\":{\"step\":%lld,\"bytes\":%lld,\"pageable\":%s}}", (long long)span->step,
+    text_add_format(out, ",\"args\":{\"step\":%lld,\"bytes\":%lld,\"pageable\":%s", (long long)span->step,
                     (long long)span->bytes, span->pageable ? "true" : "false");
+    if (span->launched_ns > 0) {
+        add_microseconds(out, "launched", span->launched_ns);
+    }
+    text_add(out, "}}");
 }
 
 bool timeline_export_chrome(const Timeline *timeline, const char *process_name, const char *path,
@@ -44,8 +48,9 @@ bool timeline_export_chrome(const Timeline *timeline, const char *process_name, 
     size_t count = timeline_count(timeline);
     SCOPED_TEXT out = {0};
     text_init(&out, 64 * 1024 + count * 1024);   // a span takes about 200 bytes without its name
-    text_add(&out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-                   "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":");
+    text_add_format(&out, "{\"displayTimeUnit\":\"ns\",\"dropped\":%lld,\"traceEvents\":[\n",
+                    (long long)timeline_dropped(timeline));
+    text_add(&out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":");
     add_quoted(&out, process_name);
     text_add(&out, "}}");
     for (size_t i = 0; i < count; i++) {

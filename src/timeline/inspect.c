@@ -341,21 +341,45 @@ static bool inspect_all(Inspection *inspection, Error *error)
     return true;
 }
 
-Inspection *trace_inspect(const char *path, const OverlapLimits *limits, Error *error)
+static Inspection *inspection_new(const char *path, const OverlapLimits *limits, Error *error)
 {
     Inspection *inspection = calloc(1, sizeof *inspection);
-    if (inspection == NULL || (inspection->path = text_duplicate(path)) == NULL) {
+    char *copy = text_duplicate(path);
+    if (inspection == NULL || copy == NULL) {
         free(inspection);
+        free(copy);
         (void)FAIL(error, ERROR_MEMORY, 0, "out of memory for a trace");
         return NULL;
     }
+    inspection->path = copy;
     inspection->limits = *limits;
     store_init(&inspection->store);
-    if (!trace_read(path, &inspection->store, error) || !inspect_all(inspection, error)) {
-        inspection_free(inspection);
-        return NULL;
-    }
     return inspection;
+}
+
+static Inspection *inspection_of(Inspection *inspection, bool read, Error *error)
+{
+    if (read && inspect_all(inspection, error)) {
+        return inspection;
+    }
+    inspection_free(inspection);
+    return NULL;
+}
+
+Inspection *trace_inspect(const char *path, const OverlapLimits *limits, Error *error)
+{
+    Inspection *inspection = inspection_new(path, limits, error);
+    return inspection_of(inspection, inspection != NULL && trace_read(path, &inspection->store, error),
+                         error);
+}
+
+Inspection *trace_inspect_bytes(const char *bytes, size_t length, size_t block, const OverlapLimits *limits,
+                                Error *error)
+{
+    Inspection *inspection = inspection_new("memory", limits, error);
+    return inspection_of(
+        inspection, inspection != NULL && trace_read_bytes(bytes, length, block, &inspection->store, error),
+        error);
 }
 
 size_t inspection_count(const Inspection *inspection)

@@ -55,12 +55,24 @@ static Step skip_value(TraceReader *reader, const char **at, const char *end)
     return after == NULL ? STEP_CUT : STEP_ON;
 }
 
-static Step read_value(TraceReader *reader, bool events, const char **at, const char *end)
+typedef enum TopKey { KEY_OTHER, KEY_EVENTS, KEY_DROPPED } TopKey;   // dropped: our own traces say it
+
+static TopKey key_of(const char *from, size_t length)
 {
-    if (events && **at != '[') {
+    static const char events[] = "traceEvents";
+    static const char dropped[] = "dropped";
+    if (length == sizeof events - 1 && memcmp(from, events, length) == 0) {
+        return KEY_EVENTS;
+    }
+    return length == sizeof dropped - 1 && memcmp(from, dropped, length) == 0 ? KEY_DROPPED : KEY_OTHER;
+}
+
+static Step read_value(TraceReader *reader, TopKey key, const char **at, const char *end)
+{
+    if (key == KEY_EVENTS && **at != '[') {
         return broken(reader, *at, "not a trace: 'traceEvents' is no array");
     }
-    if (events) {
+    if (key == KEY_EVENTS) {
         reader->found = true;
         reader->place = AT_EVENT;
         (*at)++;
@@ -71,14 +83,19 @@ static Step read_value(TraceReader *reader, bool events, const char **at, const 
         reader->place = IN_VALUE;
         return STEP_ON;
     }
+    const char *from = *at;
+    Step step = skip_value(reader, at, end);
+    int64_t dropped = 0;
+    if (step == STEP_ON && key == KEY_DROPPED && number_to_whole(from, *at, &dropped)) {
+        reader->store->dropped += dropped >= 0 && dropped < INT32_MAX ? dropped : 1;
+    }
     reader->place = AFTER_VALUE;
-    return skip_value(reader, at, end);
+    return step;
 }
 
 // A member of the outermost object, up to its value. A cut leaves *at where the key begins.
 static Step read_member(TraceReader *reader, const char **at, const char *end)
 {
-    static const char events[] = "traceEvents";
     const char *key = *at;
     bool escaped;
     if (*key == '}') {
@@ -98,13 +115,12 @@ static Step read_member(TraceReader *reader, const char **at, const char *end)
     if (*colon != ':') {
         return broken(reader, colon, "not JSON");
     }
-    bool is_events =
-        (size_t)(quote - key - 1) == sizeof events - 1 && memcmp(key + 1, events, sizeof events - 1) == 0;
-    if (is_events && reader->found) {
+    TopKey top = key_of(key + 1, (size_t)(quote - key - 1));
+    if (top == KEY_EVENTS && reader->found) {
         return broken(reader, key, "not a trace: 'traceEvents' is there twice");
     }
     const char *after = value;
-    Step step = read_value(reader, is_events, &after, end);
+    Step step = read_value(reader, top, &after, end);
     reader->place = step == STEP_CUT ? AT_KEY : reader->place;
     *at = step == STEP_CUT ? key : after;
     return step;

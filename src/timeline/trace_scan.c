@@ -90,18 +90,17 @@ const char *scan_skip(ScanSkip *skip, const char *from, const char *end)
             continue;
         }
         uint64_t inside = running_parity(bits.quote) ^ (skip->in_string ? ~UINT64_C(0) : 0);
-        uint64_t open = bits.open & ~inside;
-        uint64_t close = bits.close & ~inside;
-        uint64_t closes = (uint64_t)__builtin_popcountll(close);
-        if (closes >= skip->depth) {
-            closed = skip_slowly(skip, from, from + BLOCK);
-            if (closed != NULL) {
-                return closed;
+        for (uint64_t brackets = (bits.open | bits.close) & ~inside; brackets != 0;
+             brackets &= brackets - 1) {
+            int at = __builtin_ctzll(brackets);
+            if ((bits.open >> at & 1) != 0) {
+                skip->depth++;
+            } else if (--skip->depth == 0) {
+                skip->in_string = false;
+                return from + at + 1;
             }
-        } else {
-            skip->depth += (uint64_t)__builtin_popcountll(open) - closes;
-            skip->in_string = inside >> (BLOCK - 1) != 0;
         }
+        skip->in_string = inside >> (BLOCK - 1) != 0;
         from += BLOCK;
     }
     return skip_slowly(skip, from, end);
