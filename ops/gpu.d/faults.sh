@@ -6,8 +6,8 @@
 readonly faults_table='
 none|cuda cpu|adult learnable_night|||0|
 copy.pageable|cuda cpu|adult learnable_night|copy.pageable=1||10|overlap
-copy.compute_stream|cuda|adult|copy.compute_stream=1||10|overlap
 none on G1|cuda|made|||0|
+copy.compute_stream|cuda|made|copy.compute_stream=1|train.batch=1024|10|overlap
 step.synchronise|cuda|made|step.synchronise=1||10|overlap fed
 train.leak_bytes|cuda cpu|adult learnable_night|train.leak_bytes=100000||10|memory
 train.unsynchronised|cuda cpu|adult learnable_night|train.unsynchronised=1||10|plausible

@@ -52,10 +52,21 @@ night_go() {    # NAME CONFIG SECONDS FEDGATE-RUN-ARGUMENT...
     night_run=$(find "$home/runs" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | sort | tail -n 1)
     { printf '==== %s: exit %s, %s s\n' "$name" "$night_code" "$night_seconds"; cat "$home.out"
       case $night_code in 0 | 10 | 11) ;; *) tail -n 12 "$home.log" ;; esac; } >>"$gpu_out/$phase-verdicts.txt"
+    night_keep "$name"
     # The last line a night logs is its end in one sentence.
     printf '%s: exit %s, %s s: %s\n' "$name" "$night_code" "$night_seconds" "$(tail -n 1 "$home.log")"
 }
 night_launcher=()
+
+# What its judges saw, and the timeline, of every night, beside the results.
+night_keep() {    # NAME
+    local file
+    [ -n "$night_run" ] || return 0
+    mkdir -p "$gpu_out/nights"
+    for file in evidence timeline; do
+        [ ! -f "$night_run/$file.json" ] || gzip -c "$night_run/$file.json" >"$gpu_out/nights/$1-$file.json.gz"
+    done
+}
 
 night_check() {    # NAME CHECK: the check's outcome in the last verdict
     awk -F'"' -v check="$2" '$2 == "name" { inside = $4 == check } inside && $2 == "outcome" { print $4; exit }' \

@@ -13,12 +13,6 @@ nights_one() {    # BACKEND CONFIG PRECISION SEED METRIC LEAST MOST
 }
 nights_metric=''
 
-nights_keep() {    # what is worth reading of the last night
-    [ -n "$night_run" ] || return 0
-    gzip -c "$night_run/timeline.json" >"$gpu_out/timeline.json.gz" 2>/dev/null || true
-    gzip -c "$night_run/evidence.json" >"$gpu_out/evidence.json.gz" 2>/dev/null || true
-}
-
 # The means of the seeds on both back ends, and the same night twice: in a home of its own, and again in the same slot.
 nights_adult() {    # BACKEND
     local seed sum=0 reference=0 first seeds=(1 2 3)
@@ -26,7 +20,7 @@ nights_adult() {    # BACKEND
     for seed in "${seeds[@]}"; do
         nights_one "$1" adult bf16 "$seed" auc 0.905 0.92
         sum="$sum + ${nights_metric:-nan}"
-        [ "$seed" != 1 ] || { nights_keep; first=$(night_sealed "adult.$1.bf16.1"); }
+        [ "$seed" != 1 ] || first=$(night_sealed "adult.$1.bf16.1")
     done
     night_go adult.again adult 150 --set "device.backend=$1" --set train.precision=bf16 --set train.seed=1
     gpu_same "night adult $1: two runs seal the same bytes" "$first" "$(night_sealed adult.again)"
