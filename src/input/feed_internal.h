@@ -100,7 +100,9 @@ typedef struct FeedResident {
     int64_t codes, target;   // offsets in `rows`
     uint32_t *order;   // device memory [epochs x rows]
     uint64_t *digest;   // device memory [epochs x batches_per_epoch]
-    int64_t epoch, epochs;
+    int64_t epoch, epochs, made, next;   // made: what `scratch` holds; next: what is made ahead
+    bool ahead;   // a thread makes it
+    pthread_t maker;
     void *scratch;   // host: order and digests of one epoch
     int64_t scratch_bytes;
 } FeedResident;

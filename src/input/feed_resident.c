@@ -2,7 +2,8 @@
 // on the device, and a batch is gathered into its slot there. The same bits in the same order as streaming.
 //
 // Nothing is copied during training, but for the order of the next epoch when that of all epochs is too
-// large. Workers still make the ids and digests of each batch on the host.
+// large: it is made ahead, and loaded where the epoch begins. Workers still make the ids and digests of each
+// batch on the host.
 #include "feed_internal.h"
 
 #include <stdlib.h>
@@ -54,22 +55,86 @@ static bool load_rows(Feed *feed, Error *error)
     return good;
 }
 
-// The order of one epoch, at its place in the device's.
+// -- the order of one epoch, and the digests of its batches
+
+typedef struct Making {
+    Feed *feed;
+    int64_t epoch;
+    uint32_t *order;
+    uint64_t *digest;
+    _Atomic int64_t next;   // first batch nobody makes yet
+} Making;
+
+static void *make_batches(void *context)
+{
+    Making *making = context;
+    const Feed *feed = making->feed;
+    const int64_t batch = feed->spec.batch;
+    for (int64_t i; (i = atomic_fetch_add(&making->next, 1)) < feed->batches;) {
+        const int64_t first = i * batch, left = feed->rows - first, count = left < batch ? left : batch;
+        feed_rows_order(feed, making->epoch, first, (size_t)count, making->order + first);
+        making->digest[i] = feed_rows_digest_of(feed, making->order + first, (size_t)count);
+    }
+    return NULL;
+}
+
+// This thread works too, so fewer threads than asked for only take longer.
+static void make_epoch(Feed *feed, int64_t epoch)
+{
+    enum { THREADS = 16, ROWS_EACH = 65536 };   // fewer are made sooner than a thread starts
+    char *scratch = feed->resident.scratch;
+    Making making = {
+        .feed = feed,
+        .epoch = epoch,
+        .order = (uint32_t *)(void *)scratch,
+        .digest = (uint64_t *)(void *)(scratch + feed_aligned(feed->rows * (int64_t)sizeof(uint32_t)))};
+    pthread_t threads[THREADS];
+    int64_t wanted = feed->rows / ROWS_EACH, started = 0;
+    wanted = wanted < feed->spec.workers ? wanted : feed->spec.workers;
+    while (started < wanted - 1 && started < THREADS &&
+           pthread_create(&threads[started], NULL, make_batches, &making) == 0)
+        started++;
+    make_batches(&making);
+    for (int64_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    feed->resident.made = epoch;
+}
+
+static void *make_ahead(void *context)
+{
+    Feed *feed = context;
+    make_epoch(feed, feed->resident.next);
+    return NULL;
+}
+
+static void end_ahead(FeedResident *resident)
+{
+    if (resident->ahead)
+        pthread_join(resident->maker, NULL);
+    resident->ahead = false;
+}
+
+// Made unless it was made ahead; then at its place on the device.
 static bool load_epoch(Feed *feed, int64_t epoch, Error *error)
 {
     FeedResident *resident = &feed->resident;
-    const int64_t at = epoch - resident->epoch, batch = feed->spec.batch,
-                  order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
-    uint32_t *order = resident->scratch;
-    uint64_t *digest = (uint64_t *)(void *)((char *)resident->scratch + feed_aligned(order_bytes));
-    feed_rows_order(feed, epoch, 0, (size_t)feed->rows, order);
-    for (int64_t i = 0; i < feed->batches; i++) {
-        int64_t left = feed->rows - i * batch;
-        digest[i] = feed_rows_digest_of(feed, order + i * batch, (size_t)(left < batch ? left : batch));
-    }
-    return device_load(feed->spec.device, resident->order + at * feed->rows, order, order_bytes, error) &&
-           device_load(feed->spec.device, resident->digest + at * feed->batches, digest,
-                       feed->batches * (int64_t)sizeof(uint64_t), error);
+    const int64_t at = epoch - resident->epoch, order_bytes = feed->rows * (int64_t)sizeof(uint32_t);
+    const char *scratch = resident->scratch;
+    end_ahead(resident);
+    if (resident->made != epoch)
+        make_epoch(feed, epoch);
+    return device_load(feed->spec.device, resident->order + at * feed->rows, scratch, order_bytes, error) &&
+           device_load(feed->spec.device, resident->digest + at * feed->batches,
+                       scratch + feed_aligned(order_bytes), feed->batches * (int64_t)sizeof(uint64_t), error);
+}
+
+// One epoch lies on the device: while it is trained on, the next one is made.
+static void begin_ahead(Feed *feed)
+{
+    FeedResident *resident = &feed->resident;
+    resident->next = resident->epoch + 1;
+    resident->ahead = resident->epochs == 1 && resident->next < feed->spec.epochs &&
+                      pthread_create(&resident->maker, NULL, make_ahead, feed) == 0;
 }
 
 bool resident_open(Feed *feed, Error *error)
@@ -94,15 +159,18 @@ bool resident_open(Feed *feed, Error *error)
     if (!resident->scratch || !load_rows(feed, error))
         return error_prefix(error, "rows that lie on the device");
     resident->epoch = feed->first_batch / feed->batches;
+    resident->made = -1;
     for (int64_t i = 0; i < resident->epochs && resident->epoch + i < spec->epochs; i++)
         if (!load_epoch(feed, resident->epoch + i, error))
             return false;
+    begin_ahead(feed);
     return true;
 }
 
 void resident_close(Feed *feed)
 {
     FeedResident *resident = &feed->resident;
+    end_ahead(resident);
     device_give(feed->spec.device, rows_account, resident->rows, feed->memory.rows);
     device_give(feed->spec.device, order_account, resident->order, feed->memory.order);
     ledger_give(feed->spec.ledger, LEDGER_HOST, scratch_account, resident->scratch, resident->scratch_bytes);
@@ -115,6 +183,7 @@ bool resident_give(Feed *feed, const GroupPlace *place, char *device, Error *err
         resident->epoch = place->epoch;   // one epoch at a time
         if (!load_epoch(feed, place->epoch, error))
             return error_prefix(error, "order of epoch %lld", (long long)place->epoch);
+        begin_ahead(feed);
     }
     const uint32_t *order = resident->order + (place->epoch - resident->epoch) * feed->rows;
     for (int64_t i = 0; i < place->count; i++) {

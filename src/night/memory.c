@@ -27,7 +27,7 @@ void night_plan_feeding(const Config *config, const DeviceInfo *device, size_t t
     const FeedSpec spec = {.batch = config_integer(config, "train.batch"),
                            .group = (int)shape->group,
                            .resident = shape->resident,
-                           .epochs = config_integer(config, "train.epochs"),
+                           .epochs = trainer_epochs(config, (int64_t)train_rows),
                            .slots = (int)config_integer(config, "input.slots"),
                            .prefetch = (int)config_integer(config, "input.prefetch")};
     const FeedMemory memory =

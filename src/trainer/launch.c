@@ -10,7 +10,7 @@
 #include <fedgate/fault.h>
 #include <stdlib.h>
 
-enum { LAUNCH_BYTES = 32 << 20, LAUNCH_MOST = 32 };   // a copy as short as the launch before it, and hidden
+enum { LAUNCH_BYTES = 16 << 20, LAUNCH_MOST = 32 };
 
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records)
 {

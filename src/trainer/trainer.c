@@ -224,6 +224,14 @@ int64_t trainer_next_boundary(const Trainer *trainer)
     return next > step ? next : step + 1;
 }
 
+int64_t trainer_epochs(const Config *config, int64_t train_rows)
+{
+    const int64_t batch = config_integer(config, "train.batch"),
+                  epochs = config_integer(config, "train.epochs"),
+                  steps = config_integer(config, "train.max_steps"), each = (train_rows + batch - 1) / batch;
+    return steps > 0 && each > 0 && (steps + each - 1) / each < epochs ? (steps + each - 1) / each : epochs;
+}
+
 int64_t trainer_floats(const Trainer *trainer)
 {
     return trainer->network.layout.floats;
@@ -264,6 +272,7 @@ Feed *trainer_feed_training(const Trainer *trainer, const Progress *from, Error 
     FeedSpec spec = feed_spec(trainer, trainer->seed, from);
     spec.group = trainer_launches(trainer) ? trainer->group : 1;
     spec.resident = config_bool(trainer->config, "input.resident");
+    spec.epochs = trainer_epochs(trainer->config, trainer->train_rows);
     return feed_open(&spec, error);
 }
 
