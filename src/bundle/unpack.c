@@ -28,17 +28,16 @@ typedef struct Unpacking {
 // where the kernel lacks openat2, O_NOFOLLOW with O_EXCL says the same.
 static int create_beneath(int directory_fd, const char *name, Error *error)
 {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    struct open_how how = {.flags = (uint64_t)flags,
-                           .mode = 0640,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    enum { FLAGS = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
+    struct open_how how = {
+        .flags = FLAGS, .mode = 0640, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
     int fd = -1;
     if (fault_fires("file.open")) {
         errno = EIO;
     } else {
         fd = (int)syscall(SYS_openat2, directory_fd, name, &how, sizeof how);
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))   // excused: every kernel we build on has it
-            fd = openat(directory_fd, name, flags, 0640);
+            fd = openat(directory_fd, name, FLAGS, 0640);
     }
     if (fd < 0)
         FAIL(error, ERROR_IO, errno, "could not create file '%s'", name);
