@@ -285,7 +285,7 @@ static void right_step(const Ladder *ladder, const Section *metric, Metric name)
     if (name == METRIC_AUC && positives < 0) {
         finding_set(metric->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
                     "'input.target_mean.validation' was not measured: nothing says how fine auc is");
-    } else if (!(fabs(quantum - right) <= 1e-6 * right)) {
+    } else if (!isfinite(right) || !(fabs(quantum - right) <= 1e-6 * right)) {
         finding_set(metric->finding, OUTCOME_ERROR, (Figure){quantum, right, "", (int64_t)rows},
                     "%s is said to move in steps of %.6g, on these %lld rows it moves in %.6g",
                     stats_metrics[name].name, quantum, (long long)rows, right);

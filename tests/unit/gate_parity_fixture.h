@@ -235,7 +235,7 @@ static inline void follow_slices(Json *evidence)
     }
 }
 
-enum { PARITY_EDITS = 8 };
+enum { PARITY_EDITS = 10 };
 typedef struct ParityRow {
     const char *sentence;   // what is shown
     Nights nights;
@@ -251,12 +251,14 @@ static inline void judge_night(const ParityRow *row, Nights night)
     OWNED(Config, config_free) *policy = load_policy(row->sets);
     bool follows = false;
     bool slices = false;
+    bool said = false;   // the row says itself what the input holds
     for (size_t i = 0; i < PARITY_EDITS && row->edits[i].path != NULL; i++) {
         apply(evidence, &row->edits[i]);
         follows = follows || text_starts_with(row->edits[i].path, "parity.metric.pairs");
         slices = slices || text_starts_with(row->edits[i].path, "parity.slices");
+        said = said || text_starts_with(row->edits[i].path, "input.");
     }
-    if (slices) {
+    if (slices && !said) {
         follow_slices(evidence);
     }
     if (follows) {
