@@ -108,7 +108,7 @@ double stats_t_cdf(double t, double freedom)
     return t > 0 ? 1 - tail : tail;
 }
 
-// The tail probability is monotone in x, so the quantile is a bisection on x.
+// The tail probability is monotone in x, so the quantile is a bisection on x, until no double lies between.
 double stats_t_quantile(double confidence, double freedom)
 {
     if (!(confidence > 0 && confidence < 1) || !(freedom > 0)) {
@@ -122,8 +122,7 @@ double stats_t_quantile(double confidence, double freedom)
     }
     double low = 0;
     double high = 1;
-    for (int i = 0; i < 200; i++) {
-        double middle = low + (high - low) / 2;
+    for (double middle = 0.5; middle > low && middle < high; middle = low + (high - low) / 2) {
         if (incomplete_beta(freedom / 2, 0.5, middle, 1 - middle) < 2 * (1 - confidence)) {
             low = middle;
         } else {
