@@ -321,8 +321,8 @@ static const ParityRow slice_rows[] = {
     {"a candidate of another length", BOTH, {{"parity.slices.0.candidate", "[0.9]"}}, ERR, "as long as", {0}},
     {"no class counts", BOTH, {{"parity.slices.0.positives", NULL}}, ABSENT, "parity.slices.positives", {0}},
     {"all positive without metric", BOTH,
-     {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":1000,\"positives\":1000}")}, PASS, "gives",
-     {0}},
+     {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":1000,\"positives\":1000},"
+      SLICE("a", "2000", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")))}, PASS, "gives", {0}},
     {"no rows in a slice", BOTH,
      {SLICES_OF("{\"column\":\"job\",\"value\":\"d\",\"rows\":0,\"positives\":0}")}, ERR,
      "slices of column 'job' hold 0 rows, there are 3000 for validation", {0}},
