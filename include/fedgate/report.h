@@ -26,6 +26,9 @@ void report_verdict_details(const Json *verdict, Text *out);
 void report_verdict_html(const Json *verdict, Text *out);
 // `judge`: the check table, every reason that does not pass, the sentence.
 void report_judgement_text(const Json *judgement, Text *out);
+// `judge` of several nights: rows { slot run then judgement otherwise changed[] }, or { file error }, or
+// { file skipped }; a line each, which checks changed, the counts.
+void report_judged_text(const Json *rows, Text *out);
 
 // -- what is live. Records are oldest first, as registry_history gives them, and shown newest first.
 // JSON: { schema "fedgate.current/1", version kind since seq run hold },

@@ -85,8 +85,12 @@ const Command commands[] = {
     {.name = "judge", .usage = "EVIDENCE... [--policy FILE]", .minimum = 1, .maximum = -1,
      .handler = cmd_judge,
      .summary = "repeat judgements from stored evidence, perhaps with another policy",
-     .more = "Ends 0 when all pass, 10 when one is refused, else 11. Late checks (telemetry, end of the\n"
-             "window) are left out.\n",
+     .more = "EVIDENCE is an evidence file (.json, .json.gz), a run directory (HOME/runs/RUN) or a home: all\n"
+             "its runs. One night: its judgement. Several: a line each beside the verdict that was stored with\n"
+             "it, which would have ended otherwise, and through which check; as JSON an array. Limits are\n"
+             "those of --config, else of the home given by --home, and over them --policy.\n"
+             "Ends 0 when all pass, 65 when any cannot be read, else 10 when one is refused, else 11. Late\n"
+             "checks (telemetry, end of the window) are left out.\n",
      .options = {{"policy", "FILE", "take the judges' limits from this file"}}},
     {.name = "inspect", .usage = "TRACE... [--svg FILE]", .minimum = 1, .maximum = -1,
      .handler = cmd_inspect,

@@ -142,6 +142,12 @@ static const Json *find_one(const Json *root, const char *text, Error *error)
     return found;
 }
 
+const Json *corpus_find(const Json *evidence, const char *path)
+{
+    Error ignored = ERROR_INIT;
+    return find_one(evidence, path, &ignored);
+}
+
 // -- operations: what stands there afterwards. NULL and `*ret_gone`: nothing; NULL alone: it cannot be done
 
 typedef struct Change {

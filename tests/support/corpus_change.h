@@ -21,6 +21,9 @@ WARN_UNUSED Json *corpus_changes(const Json *evidence, const Json *changes, Erro
 WARN_UNUSED Json *corpus_change_text(const Json *evidence, const char *path, const char *operation,
                                      const char *argument, Error *error);
 
+// What one path leads to; NULL when that is nothing, or several things.
+const Json *corpus_find(const Json *evidence, const char *path);
+
 // Every path below `value` that one change may take away: members of objects (also whole sections), and of an
 // array the first, the middle and the last entry.
 typedef void (*CorpusVisit)(void *context, const char *path, const Json *value);
