@@ -16,7 +16,8 @@ bool fault_set(const char *name);                        // present with a value
 WARN_UNUSED bool fault_check(Error *error);   // ERROR_CONFIG for an unknown name or a malformed list
 // Call points: the Nth call of `point` in this process fails when FEDGATE_FAULT has "<point>.fail=N".
 bool fault_fires(const char *point);
-long fault_calls_made(void);   // of all points, in this process: how far a loop over call.fail has to go
+// In this process, of one point, or of all but "look": how far a loop over its faults has to go.
+long fault_calls_made(const char *point_or_null);
 #else
 static inline double fault_value(const char *name, double fallback) { (void)name; return fallback; }
 static inline bool fault_set(const char *name) { (void)name; return false; }

@@ -82,7 +82,8 @@ static const FaultRow fault_rows[] = {
     {"file.remove.fail", "The Nth removal of a file or folder fails."},
     {"file.directory.fail", "The Nth making of a folder fails."},
     {"process.fork.fail", "The Nth fork fails."},
-    // -- all call points counted as one
+    {"look.fail", "The Nth look at a file or folder fails."},
+    // -- all call points but looks, which change nothing, counted as one
     {"call.fail", "The Nth call of any point fails."},
     {"call.fail_from", "The Nth call of any point and every later one fails."},
     {"call.kill", "The process is killed at its Nth call of any point."},
@@ -174,6 +175,8 @@ bool fault_fires(const char *point)
         BUG("fault point '%s' has too long a name", point);
     double failing = fault_value(name, 0);
     long call = atomic_fetch_add(&fault_calls[find_row(name)], 1) + 1;
+    if (strcmp(point, "look") == 0)
+        return failing > 0 && (double)call == failing;
     double total = (double)(atomic_fetch_add(&fault_total, 1) + 1), from = fault_value("call.fail_from", 0);
     if (total == fault_value("call.kill", 0))
         raise(SIGKILL);
@@ -181,9 +184,14 @@ bool fault_fires(const char *point)
            (from > 0 && total >= from);
 }
 
-long fault_calls_made(void)
+long fault_calls_made(const char *point_or_null)
 {
-    return atomic_load(&fault_total);
+    char name[64];
+    if (!point_or_null)
+        return atomic_load(&fault_total);
+    if (!text_print(name, sizeof name, "%s.fail", point_or_null))
+        BUG("fault point '%s' has too long a name", point_or_null);
+    return atomic_load(&fault_calls[find_row(name)]);
 }
 
 #else

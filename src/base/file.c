@@ -61,7 +61,7 @@ bool file_split(const char *path, char ret_directory[static FILE_PATH_SIZE], con
 // An open regular file. O_NONBLOCK keeps a pipe put in its place from blocking us.
 static int open_regular(const char *path, Error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = fault_fires("look") ? (errno = EIO, -1) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         FAIL(error, ERROR_IO, errno, "could not open file '%s'", path);
         return -1;

@@ -98,7 +98,7 @@ static bool list_open(int fd, const char *path, FileList *ret_list, Error *error
 
 bool file_list(const char *directory, FileList *ret_list, Error *error)
 {
-    int fd = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    int fd = fault_fires("look") ? (errno = EIO, -1) : open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (fd < 0)
         return FAIL(error, ERROR_IO, errno, "could not open directory '%s'", directory);
     return list_open(fd, directory, ret_list, error);

@@ -4,13 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/fault.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 int bundle_open_directory(const char *path, Error *error)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = fault_fires("look") ? (errno = EACCES, -1)
+                                 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
         return fd;
     if (errno == ENOENT)
@@ -24,7 +26,9 @@ int bundle_open_directory(const char *path, Error *error)
 
 bool bundle_open_file(int directory_fd, const char *name, int *ret_fd, uint64_t *ret_bytes, Error *error)
 {
-    int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = fault_fires("look")
+                 ? (errno = EACCES, -1)
+                 : openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ENOENT)
             return FAIL(error, ERROR_DATA, 0, "file '%s' is missing", name);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/fault.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +20,8 @@ static int open_record_directory(const Registry *registry, int64_t seq, Error *e
     if (!text_print(name, sizeof name, "%lld", (long long)seq) ||
         !registry_path(registry, path, "pointers", name, error))
         return -1;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        fault_fires("look") ? (errno = EIO, -1) : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
         FAIL(error, ERROR_INCONSISTENT, 0, "it is not a directory");
     else if (fd < 0)

@@ -2,6 +2,7 @@
 #include "registry_internal.h"
 
 #include <errno.h>
+#include <fedgate/fault.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ bool current_look(const Registry *registry, CurrentState *ret_state, int64_t *re
     if (!registry_path(registry, path, "current", NULL, error))
         return false;
     *ret_seq = 0;
-    ssize_t length = readlink(path, target, sizeof target - 1);
+    ssize_t length = fault_fires("look") ? (errno = EIO, -1) : readlink(path, target, sizeof target - 1);
     if (length < 0) {
         if (errno != ENOENT && errno != EINVAL)
             return FAIL(error, ERROR_IO, errno, "could not read link '%s'", path);

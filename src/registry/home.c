@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fedgate/fault.h>
 #include <fedgate/process.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,8 @@ bool registry_path(const Registry *registry, char ret_path[static FILE_PATH_SIZE
 bool registry_read_state(const char *path, Json **ret_value, Error *error)
 {
     struct stat status;
+    if (fault_fires("look"))
+        return FAIL(error, ERROR_IO, EIO, "could not look at file '%s'", path);
     if (lstat(path, &status) != 0) {
         if (errno != ENOENT && errno != ENOTDIR)
             return FAIL(error, ERROR_IO, errno, "could not look at file '%s'", path);

@@ -104,7 +104,7 @@ static const struct WorkRow {
     {"recovery", recover, leave_all, {D, D}, false}, {"revert", recover, rot_live, {C, C}, true},
 };
 enum { WORK_COUNT = sizeof work_rows / sizeof work_rows[0] };
-static const char *const modes[] = {"call.fail", "call.fail_from", "call.kill", "registry.step"};
+static const char *const modes[] = {"call.fail", "call.fail_from", "call.kill", "registry.step", "look.fail"};
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
 
 // -- a home for each
@@ -157,19 +157,19 @@ static void renew(const struct WorkRow *row)
 
 // -- one disturbed run: 0 done, 1 refused, 2 result and error disagree
 
-static int work_here(int row, const char *home, const char *count_file)
+static int work_here(int row, bool look, const char *home, const char *count_file)
 {
     Fixture own = {.clock = clock_real(), .error = ERROR_INIT};
     if (!text_copy(own.home, sizeof own.home, home))
         return 99;
     own.registry = registry_open(home, own.clock, &own.error);
     if (!own.registry)
-        return 99;
+        return own.error.kind == ERROR_NONE ? 2 : 1;
     bool done = work_rows[row].work(&own);
     int code = done != (own.error.kind == ERROR_NONE) ? 2 : !done;
     registry_close(own.registry);
     char calls[32];
-    snprintf(calls, sizeof calls, "%ld", fault_calls_made());
+    snprintf(calls, sizeof calls, "%ld", fault_calls_made(look ? "look" : NULL));
     unsetenv("FEDGATE_FAULT");
     Error failed = ERROR_INIT;
     return file_write_atomic(count_file, calls, strlen(calls), 0600, &failed) ? code : 97;
@@ -185,7 +185,7 @@ static int run_work(int row, const char *mode, long n)
     if (child == 0) {
         if (n > 0)
             setenv("FEDGATE_FAULT", list, 1);
-        execl("/proc/self/exe", "registry_fault_test", "--work", number, f.home,
+        execl("/proc/self/exe", "registry_fault_test", mode[0] == 'l' ? "--look" : "--work", number, f.home,
               support_path(f.folder, "calls"), (char *)NULL);
         _exit(98);
     }
@@ -195,13 +195,13 @@ static int run_work(int row, const char *mode, long n)
     return code;
 }
 
-static long count_calls(int row)
+static long count_calls(int row, const char *mode)
 {
     SCOPED_TEXT text;
     int64_t calls;
     text_init(&text, 64);
     renew(&work_rows[row]);
-    ck_assert_int_eq(run_work(row, "", 0), 0);
+    ck_assert_int_eq(run_work(row, mode, 0), 0);
     ck_assert(text_to_int64(support_read(support_path(f.folder, "calls"), &text), &calls));
     ck_assert_int_gt(calls, 1);
     return (long)calls;
@@ -322,7 +322,7 @@ static long recover_dying(const struct WorkRow *after)
 START_TEST(whatever_call_fails_or_is_the_last_the_home_is_whole)
 {
     int row = _i / MODE_COUNT, mode = _i % MODE_COUNT;
-    long calls = count_calls(row), points = 0, compound = 0;
+    long calls = count_calls(row, modes[mode]), points = 0, compound = 0;
     for (long n = 1; n <= calls; n++) {
         renew(&work_rows[row]);
         int code = run_work(row, modes[mode], n);
@@ -345,8 +345,8 @@ int main(int count, char **arguments)
 {
 #ifdef FEDGATE_FAULTS
     int64_t row;
-    if (count == 5 && text_equal(arguments[1], "--work") && text_to_int64(arguments[2], &row))
-        return work_here((int)row, arguments[3], arguments[4]);
+    if (count == 5 && text_starts_with(arguments[1], "--") && text_to_int64(arguments[2], &row))
+        return work_here((int)row, text_equal(arguments[1], "--look"), arguments[3], arguments[4]);
     if (access("/dev/shm", W_OK) == 0)
         setenv("TMPDIR", "/dev/shm", 0);   // no power is cut here: nothing has to wait for a disk
     Suite *s = suite_create("registry_fault");
