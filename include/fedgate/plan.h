@@ -84,6 +84,7 @@ typedef struct DevicePeak {
     const char *precision;
     double peak_flops;       // dense FLOP/s
     double bandwidth;        // bytes/s of device memory; 0 unknown
+    double cache_bytes;      // of the last cache before it, whose bandwidth is unknown
     const char *source;
 } DevicePeak;
 // NULL when unknown: then not measured, not a guess.
@@ -117,9 +118,14 @@ typedef struct WindowForecast {
     double remaining_upper_seconds;  // one-sided 95 % upper bound (batch means)
     int64_t end_wall_ns, end_upper_wall_ns;
     bool inside;                     // upper end + margin x remaining <= deadline
+    size_t changed_at;               // block from which the pace was another, slower one; 0: none
+    double slower_a_block;           // seconds by which each block takes longer than the one before; 0: no trend
+    double stalled_ratio;            // share of the time that blocks of over 3 medians took beyond them
 } WindowForecast;
+enum { PLAN_PACE_BLOCKS = 4096 };   // of more blocks no stalls are told
 // block_seconds[blocks]: wall seconds of consecutive blocks of `block_steps` steps; fixed_seconds:
-// validation, checkpoints, evaluation and ship still to come. blocks >= 1 (BUG otherwise).
+// validation, checkpoints, evaluation and ship still to come. blocks >= 1 (BUG otherwise). Once the pace has
+// changed for the slower, only blocks since then speak of what is to come; a rising trend goes on.
 void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left,
                  double fixed_seconds, int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio,
                  WindowForecast *ret);

@@ -158,6 +158,15 @@ static bool check_utilities(const Value *value, Error *error)
     return true;
 }
 
+// What lies between -1 and 0 would be a margin that the worse side keeps.
+static bool check_quality_margin(const Value *value, Error *error)
+{
+    if (value->real >= 0 || value->real == -1)
+        return true;
+    return FAIL(error, ERROR_CONFIG, 0, "%g is no margin, the limit is at least 0, or -1 for the usual one",
+                value->real);
+}
+
 static bool check_parity_margin(const Value *value, Error *error)
 {
     if (value->real >= 0 || value->real == -1)
@@ -187,6 +196,8 @@ static const struct {
     {"data.missing", check_missing},
     {"data.labels", check_labels},
     {"quality.utilities", check_utilities},
+    {"quality.margin", check_quality_margin},
+    {"quality.live_margin", check_quality_margin},
     {"parity.margin", check_parity_margin},
     {"parity.steps", check_parity_steps},
 };

@@ -55,8 +55,21 @@ static bool same_tensors(const Section *replay, const char *where, int64_t *tens
     return true;
 }
 
-static bool judge_replay(const Section *determinism, const Json *item, int64_t needed, int64_t *ret_from,
-                         int64_t *tensors)
+// Steps that the run never took cannot have been replayed.
+static bool was_trained(const Json *evidence, const Section *determinism, int64_t from, int64_t steps)
+{
+    int64_t done = json_integer_or(json_find(evidence, "window.done_steps"), INT64_MAX);
+    bool trained = from <= done && steps <= done - from;
+    if (!trained) {
+        finding_set(determinism->finding, OUTCOME_ERROR, (Figure){(double)from, (double)done, "steps", 1},
+                    "%lld steps are said to be replayed from step %lld, %lld were done", (long long)steps,
+                    (long long)from, (long long)done);
+    }
+    return trained;
+}
+
+static bool judge_replay(const Json *evidence, const Section *determinism, const Json *item, int64_t needed,
+                         int64_t *ret_from, int64_t *tensors)
 {
     Section replay;
     int64_t steps = 0;
@@ -74,6 +87,9 @@ static bool judge_replay(const Section *determinism, const Json *item, int64_t n
                     (Figure){(double)steps, (double)needed, "steps", 1},
                     "the replay from step %lld repeats %lld steps, %lld are needed", (long long)*ret_from,
                     (long long)steps, (long long)needed);
+        return false;
+    }
+    if (!was_trained(evidence, determinism, *ret_from, steps)) {
         return false;
     }
     char where[32];
@@ -227,7 +243,7 @@ void check_determinism(const Json *evidence, const Config *policy, Finding *ret)
     int64_t most = INT64_MIN;
     for (size_t i = 0; i < json_count(replays); i++) {
         int64_t from = 0;
-        if (!judge_replay(&determinism, json_at(replays, i), needed, &from, &tensors)) {
+        if (!judge_replay(evidence, &determinism, json_at(replays, i), needed, &from, &tensors)) {
             return;
         }
         least = from < least ? from : least;

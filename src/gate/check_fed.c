@@ -96,6 +96,26 @@ static bool longer_than_step(const double *wait, const double *wall, size_t coun
     return false;
 }
 
+// Time of each entry that a share may be of: at most three median steps and what it waited. One absurd length
+// would thin out every wait. length_ns: of a step in, of the entry out.
+static bool bound_length(const Section *steps, double *length_ns, const double *wait_ns, const double *held,
+                         size_t count)
+{
+    static const double MEDIANS = 3;
+    double *sorted = section_scratch(steps, count);
+    if (sorted == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = length_ns[i];
+    }
+    double most = MEDIANS * stats_quantile(sorted, count, 0.5);
+    for (size_t i = 0; i < count; i++) {
+        length_ns[i] = fmin(length_ns[i] * held[i], most * held[i] + wait_ns[i]);
+    }
+    return true;
+}
+
 void check_fed(const Json *evidence, const Config *policy, Finding *ret)
 {
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
@@ -130,12 +150,15 @@ void check_fed(const Json *evidence, const Config *policy, Finding *ret)
         return;
     }
     size_t count = steps.length - warmup;
+    if (!bound_length(&steps, length + warmup, wait + warmup, held + warmup, count)) {
+        return;
+    }
     double judged = stats_sum(held + warmup, count);
     if (count == 0) {
         finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE, "no step was timed");
         return;
     }
-    Figure share = {stats_sum(wait + warmup, count) / stats_sum(wall + warmup, count),
+    Figure share = {stats_sum(wait + warmup, count) / stats_sum(length + warmup, count),
                     config_real(policy, "fed.wait"), "ratio", (int64_t)judged};
     char what[160];
     snprintf(what, sizeof what, "batch wait (%s) as a share of step time", stage);

@@ -12,6 +12,7 @@ typedef struct Context {
     const Config *policy;
     bool binary, has_reference;
     int64_t judged;   // figures inside their limits
+    bool separable;   // some column tells the classes apart by itself
     double worst_share;   // largest value / limit so far, and where
     char worst[96];
 } Context;
@@ -61,12 +62,12 @@ static bool judge_rule(const Section *column, const char *name, bool numeric, co
     return true;
 }
 
-// A single column that predicts the target almost perfectly knows the answer. Categorical columns may leave
-// the figure out.
-static bool judge_leakage(const Section *column, const char *name, bool numeric, Context *context)
+// A single column that predicts the target almost perfectly knows the answer.
+static bool judge_leakage(const Section *column, const char *name, Context *context)
 {
+    static const double SEPARABLE = 0.6;
     double auc = NAN;
-    if (!context->binary || (!numeric && !section_has(column, "single_auc"))) {
+    if (!context->binary) {
         return true;
     }
     if (!section_number(column, "single_auc", &auc)) {
@@ -81,6 +82,7 @@ static bool judge_leakage(const Section *column, const char *name, bool numeric,
                     name, oriented, limit);
     }
     context->judged += fine;
+    context->separable = context->separable || oriented >= SEPARABLE;
     return fine;
 }
 
@@ -149,7 +151,7 @@ static bool judge_column(const Section *input, const Json *item, Context *contex
             return false;
         }
     }
-    return judge_leakage(&column, name, numeric, context);
+    return judge_leakage(&column, name, context) && judge_naming(&column, context->policy, name, numeric);
 }
 
 static bool none_listed(const Section *input, const char *key, const char *what)
@@ -241,6 +243,10 @@ void check_input(const Json *evidence, const Config *policy, Finding *ret)
         text_equal(json_text_or(json_find(evidence, "quality.live_kind"), ""), "release")) {
         finding_set(ret, OUTCOME_NOT_MEASURED, NO_FIGURE,
                     "drift against the live version's data was not measured, and a release is live");
+        return;
+    }
+    if ((context.has_reference && !judge_label(&input, policy, task, context.separable)) ||
+        !judge_split(&input, policy)) {
         return;
     }
     Figure figure = {context.worst_share, 1, "ratio", (int64_t)count};

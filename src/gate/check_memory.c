@@ -1,15 +1,14 @@
 // check_memory - did plan and run stay in the budget, does anything grow, is every byte explained?
 //
-// A leak: live bytes at the same phase of each step rise for certain (one-sided 99.9 % bound of the slope
-// above 0) and the rise matters (over 1 % of the budget) or never once stops. A cache that fills in the first
-// steps is warm-up, not a leak. An account that took more than was planned for it is named.
-#include "gate_internal.h"
+// A leak: live bytes at the same phase of each step grow (memory_causes.c says what that means, and what else
+// may grow). A cache that fills in the first steps is warm-up, not a leak. An account that took more than was
+// planned for it is named.
+#include "memory_internal.h"
 
-#include <fedgate/stats.h>
 #include <fedgate/text.h>
 
 enum { LIVE_WARMUP = 3, LIVE_LEAST = 10, LIVE_WARMUP_SHARE = 10 };
-static const double GROWTH_SHARE = 0.01, SLOPE_CONFIDENCE = 0.999;
+static const double LIVE_COVERS = 0.8;   // of the steps done: the last reading lies no earlier
 
 // The budget of the policy, or of the smaller device that was really there. The evidence must agree with its
 // own arithmetic.
@@ -71,14 +70,18 @@ static bool read_account(const Section *memory, const Json *item, double measure
     const char *kind = NULL;
     double peak = NAN;
     if (!section_inside(memory, item, &account) || !section_text(&account, "name", &name) ||
-        !section_text(&account, "kind", &kind) || !section_number(&account, "peak_bytes", &peak)) {
+        !section_text(&account, "kind", &kind) || !section_amount(&account, "peak_bytes", &peak)) {
         return false;
     }
-    double planned = json_number_or(json_get(item, "planned_bytes"), 0);
-    double live = json_number_or(json_get(item, "live_bytes"), 0);
+    double planned = NAN;
+    double live = NAN;
+    if (!section_amount(&account, "planned_bytes", &planned) ||
+        !section_amount(&account, "live_bytes", &live)) {
+        return false;
+    }
     bool device = text_equal(kind, "device");
-    bool possible = isfinite(peak) && peak >= 0 && !(device && peak > measured) && live >= 0 &&
-                    planned >= 0 && (device || text_equal(kind, "pinned") || text_equal(kind, "host"));
+    bool possible = peak >= live && !(device && peak > measured) &&
+                    (device || text_equal(kind, "pinned") || text_equal(kind, "host"));
     if (!possible) {
         finding_set(
             memory->finding, OUTCOME_ERROR, (Figure){peak, measured, "bytes", accounts->count},
@@ -228,16 +231,6 @@ static bool as_planned(const Section *memory, const Config *policy, double budge
     return false;
 }
 
-static bool never_stops(const double *bytes, size_t count)
-{
-    for (size_t i = 1; i < count; i++) {
-        if (!(bytes[i] > bytes[i - 1])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // The live bytes can never be more than the peak, nor none after warm-up.
 static bool within_peak(const Section *memory, const double *bytes, size_t skipped, size_t count,
                         double measured)
@@ -252,10 +245,26 @@ static bool within_peak(const Section *memory, const double *bytes, size_t skipp
     return true;
 }
 
-static bool settles(const Section *memory, double budget, double measured, const Accounts *accounts)
+// A leak that begins after the last reading would never be seen.
+static bool covers_run(const Json *evidence, const Section *live, const double *index)
+{
+    double done = json_number_or(json_find(evidence, "window.done_steps"), NAN);
+    double last = index[live->length - 1];
+    bool covers = isnan(done) || (last <= done && last >= LIVE_COVERS * done - 1);
+    if (!covers) {
+        finding_set(live->finding, last <= done ? OUTCOME_NOT_MEASURED : OUTCOME_ERROR,
+                    (Figure){last, done, "steps", (int64_t)live->length},
+                    "live memory was last read at step %.0f, %.0f were done", last, done);
+    }
+    return covers;
+}
+
+static bool settles(const Json *evidence, const Section *memory, double budget, double measured,
+                    const Accounts *accounts)
 {
     Section live;
     const double *bytes = NULL;
+    const double *index = NULL;
     if (!section_child(memory, "live", "memory.live", &live) || !section_amounts(&live, "bytes", &bytes)) {
         return false;
     }
@@ -269,21 +278,22 @@ static bool settles(const Section *memory, double budget, double measured, const
                     LIVE_LEAST);
         return false;
     }
-    bytes += skipped;
-    Trend trend;
-    stats_trend(bytes, count, SLOPE_CONFIDENCE, &trend);
-    double growth = bytes[count - 1] - bytes[0];
-    bool rises = !(trend.slope_lower <= 0);
-    bool leaks = rises && (growth > GROWTH_SHARE * budget || never_stops(bytes, count));
-    if (leaks) {
-        finding_set(memory->finding, OUTCOME_FAIL,
-                    (Figure){growth, GROWTH_SHARE * budget, "bytes", (int64_t)count},
-                    "live memory grows by %.0f bytes over %zu steps, %.1f a step: %s%.32s%s", growth, count,
-                    trend.slope, accounts->kept == NULL ? "something is kept" : "account '",
-                    accounts->kept == NULL ? "" : accounts->kept,
-                    accounts->kept == NULL ? "" : "' keeps what no plan names");
+    if (!section_series(&live, "index", &index)) {
+        return false;
     }
-    return !leaks && section_index(&live) &&
+    bytes += skipped;
+    Growth growth = memory_growth(bytes, index + skipped, count, budget);
+    if (growth.grows) {
+        char when[64];
+        memory_forecast(&growth, when);
+        finding_set(memory->finding, OUTCOME_FAIL, (Figure){growth.bytes, 0, "bytes", (int64_t)count},
+                    "live memory grows by %.0f bytes over %zu steps, %.1f a step, %s: %s%.32s%s%s",
+                    growth.bytes, count, growth.a_step, memory_growing_part(evidence, growth.bytes),
+                    accounts->kept == NULL ? "something is kept" : "account '",
+                    accounts->kept == NULL ? "" : accounts->kept,
+                    accounts->kept == NULL ? "" : "' keeps what no plan names", when);
+    }
+    return !growth.grows && section_index(&live) && covers_run(evidence, &live, index) &&
            within_peak(memory, bytes - skipped, skipped, live.length, measured);
 }
 
@@ -354,6 +364,7 @@ void check_memory(const Json *evidence, const Config *policy, Finding *ret)
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
     Section memory;
     Accounts accounts;
+    char said[96] = "";
     double budget = NAN;
     double planned = NAN;
     double measured = NAN;
@@ -365,15 +376,16 @@ void check_memory(const Json *evidence, const Config *policy, Finding *ret)
          !rehearsed(&memory, budget)) ||   // a failed one ended the night
         !within_budget(&memory, "measured_peak_bytes", budget, "measured peak", &measured) ||
         !rehearsed(&memory, budget) || !reconciled(evidence, &memory, policy, budget, measured, &accounts) ||
-        !settles(&memory, budget, measured, &accounts) ||
+        !settles(evidence, &memory, budget, measured, &accounts) ||
+        !memory_causes(evidence, &memory, budget, measured, said) ||
         !as_planned(&memory, policy, budget, planned, measured, &accounts) || refused_all_the_same(&memory)) {
         return;
     }
     finding_set(ret, OUTCOME_PASS, (Figure){fmax(planned, measured), budget, "bytes", 1},
                 "peak is %.4g GB measured, %.4g GB planned, of a budget of %.4g GB; live memory does not "
-                "grow%s%.32s%s",
+                "grow%s%.32s%s%s",
                 measured / 1e9, planned / 1e9, budget / 1e9,
                 accounts.over > 0 && accounts.planned > 0 ? "; beyond its plan: account '" : "",
                 accounts.over > 0 && accounts.planned > 0 ? accounts.worst : "",
-                accounts.over > 0 && accounts.planned > 0 ? "'" : "");
+                accounts.over > 0 && accounts.planned > 0 ? "'" : "", said);
 }

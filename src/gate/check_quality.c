@@ -1,8 +1,9 @@
 // check_quality - is the candidate better than the simple ways, and no worse than what is live?
 //
-// Better than a baseline: the point difference reaches the margin, the lower one-sided 95 % bound is above 0,
-// and decisions are worth at least as much. Against live: not worse beyond the live margin, decisions
-// likewise (margin per unit of the largest utility of a decision). The candidate's own scores must vary, and
+// Better than a baseline: the point difference reaches the margin, and the lower one-sided 95 % bound of the
+// paired difference is above 0, by its standard error and by the paired bootstrap, which assumes no normal
+// distribution. Against live: not worse beyond the live margin. What decisions are worth is judged in
+// check_decisions.c. The candidate's own scores must vary, and
 // must not be those of something else. Where classes are told apart, decisions have utilities: of the four
 // outcomes of acting or not (binary), of k x k (multiclass). Scores of a binary task are calibrated.
 #include "gate_internal.h"
@@ -15,13 +16,15 @@ static const double ONE_SIDED_95 = 1.6448536269514722;
 
 typedef struct Rules {
     Metric metric;
-    double margin, live_margin, utility_slack;
+    double margin, live_margin;
     bool binary, decides, live_is_same_version;   // decides: decisions have utilities
     int64_t rows;
 } Rules;
 
 typedef struct Pair {
-    double value_a, value_b, difference, standard_error, lower, upper, utility_a, utility_b;
+    double value_a, value_b, difference, standard_error, lower, upper;
+    double drawn_lower, drawn_upper;   // by the bootstrap
+    Decisions decisions;
     int64_t rows;
     bool identical, constant;
 } Pair;
@@ -147,27 +150,43 @@ static bool read_rules(const Json *evidence, const Section *quality, const Confi
     const char *candidate = json_text_or(json_find(quality->at, "models.candidate.version"), "");
     const char *live = json_text_or(json_find(quality->at, "models.live.version"), "");
     ret->live_is_same_version = candidate[0] != '\0' && text_equal(candidate, live);
-    if (!read_rows(evidence, quality, &ret->rows) || !of_this_version(evidence, quality, candidate) ||
-        !suits_task(evidence, quality, ret)) {
+    return read_rows(evidence, quality, &ret->rows) && of_this_version(evidence, quality, candidate) &&
+           suits_task(evidence, quality, ret);
+}
+
+// Of a pair that was not compared row by row there are no draws; too few show no 5 % quantile.
+static bool read_draws(const Section *pair, Pair *ret)
+{
+    enum { REPLICATES_LEAST = 100 };
+    Section drawn;
+    int64_t replicates = 0;
+    if (!section_child(pair, "bootstrap", "quality.pairs.bootstrap", &drawn) ||
+        !section_count(&drawn, "replicates", &replicates) ||
+        !section_number(&drawn, "lower", &ret->drawn_lower) ||
+        !section_number(&drawn, "upper", &ret->drawn_upper)) {
         return false;
     }
-    ret->utility_slack = ret->live_margin * largest_utility(policy, ret->binary);
-    return true;
+    if (replicates < REPLICATES_LEAST) {
+        finding_set(pair->finding, OUTCOME_NOT_MEASURED,
+                    (Figure){(double)replicates, REPLICATES_LEAST, "draws", ret->rows},
+                    "the rows were drawn again %lld times, %d are needed for a bound", (long long)replicates,
+                    REPLICATES_LEAST);
+    }
+    return replicates >= REPLICATES_LEAST;
 }
 
 static bool read_pair(const Section *quality, const Json *item, const Rules *rules, Pair *ret)
 {
     Section pair;
-    *ret = (Pair){.utility_a = NAN, .utility_b = NAN};
+    *ret = (Pair){.drawn_lower = NAN, .drawn_upper = NAN};
     return section_inside(quality, item, &pair) && section_number(&pair, "value_a", &ret->value_a) &&
            section_number(&pair, "value_b", &ret->value_b) &&
            section_number(&pair, "difference", &ret->difference) &&
            section_number(&pair, "standard_error", &ret->standard_error) &&
            section_number(&pair, "lower", &ret->lower) && section_number(&pair, "upper", &ret->upper) &&
            section_integer(&pair, "rows", &ret->rows) && section_bool(&pair, "identical", &ret->identical) &&
-           section_bool(&pair, "constant", &ret->constant) &&
-           (!rules->decides || (section_number(&pair, "utility_a", &ret->utility_a) &&
-                                section_number(&pair, "utility_b", &ret->utility_b)));
+           section_bool(&pair, "constant", &ret->constant) && read_draws(&pair, ret) &&
+           (!rules->decides || read_decisions(&pair, &ret->decisions));
 }
 
 // A value that the metric cannot have; not a number is left to the rules.
@@ -188,8 +207,8 @@ static bool adds_up(const Section *quality, const char *against, const Pair *pai
     double upper = pair->difference + ONE_SIDED_95 * pair->standard_error;
     bool wrong = fabs(difference - pair->difference) > 1e-6 * (1 + fabs(difference)) ||
                  fabs(lower - pair->lower) > slack || fabs(upper - pair->upper) > slack ||
-                 pair->standard_error < 0 || pair->rows <= 0 || pair->rows != rules->rows ||
-                 outside(info, pair->value_a) || outside(info, pair->value_b);
+                 pair->standard_error < 0 || pair->drawn_lower > pair->drawn_upper || pair->rows <= 0 ||
+                 pair->rows != rules->rows || outside(info, pair->value_a) || outside(info, pair->value_b);
     if (wrong) {
         finding_set(
             quality->finding, OUTCOME_ERROR, (Figure){pair->difference, difference, "", pair->rows},
@@ -212,8 +231,8 @@ static bool comparable(const Section *quality, const Opponent *opponent, const P
     return !pair->constant && !copied;
 }
 
-static bool good_enough(const Section *quality, const Opponent *opponent, const Pair *pair,
-                        const Rules *rules)
+static bool good_enough(const Section *quality, const Config *policy, const Opponent *opponent,
+                        const Pair *pair, const Rules *rules)
 {
     const char *metric = stats_metrics[rules->metric].name;
     char what[160];
@@ -229,18 +248,19 @@ static bool good_enough(const Section *quality, const Opponent *opponent, const 
     if (!require_at_least(quality->finding, figure, what)) {
         return false;
     }
+    double lower = pair->lower <= pair->drawn_lower ? pair->lower : pair->drawn_lower;
     bool certain = isfinite(pair->lower) && isfinite(pair->upper) && isfinite(pair->standard_error) &&
-                   (opponent->is_live || pair->lower > 0);
+                   isfinite(pair->drawn_lower) && isfinite(pair->drawn_upper) &&
+                   (opponent->is_live || lower > 0);
     if (!certain) {
-        finding_set(quality->finding, OUTCOME_FAIL, (Figure){pair->lower, 0, "", pair->rows},
-                    "%s %.4g, its lower 95 %% bound %.4g must be above 0", what, pair->difference,
-                    pair->lower);
+        finding_set(quality->finding, OUTCOME_FAIL, (Figure){lower, 0, "", pair->rows},
+                    "%s %.4g, its lower 95 %% bounds %.4g and, rows drawn again, %.4g must be above 0", what,
+                    pair->difference, pair->lower, pair->drawn_lower);
         return false;
     }
-    Figure utility = {pair->utility_a, pair->utility_b - (opponent->is_live ? rules->utility_slack : 0),
-                      "utility", pair->rows};
-    snprintf(what, sizeof what, "decision utility a row, against '%s',", opponent->name);
-    return !rules->decides || require_at_least(quality->finding, utility, what);
+    const double slack = rules->live_margin * largest_utility(policy, rules->binary);
+    return !rules->decides ||
+           judge_decisions(quality, opponent->name, opponent->is_live, slack, &pair->decisions, pair->rows);
 }
 
 static const Json *find_pair(const Json *pairs, const char *against)
@@ -312,9 +332,9 @@ static bool judge_pairs(const Section *quality, const Config *policy, const Rule
         Pair pair;
         if (!read_pair(quality, item, rules, &pair) || !comparable(quality, opponent, &pair, rules) ||
             !adds_up(quality, opponent->name, &pair, rules) ||
-            !good_enough(quality, opponent, &pair, rules) ||
-            !shown_alike(quality, "candidate", pair.value_a, pair.utility_a, rules) ||
-            !shown_alike(quality, opponent->name, pair.value_b, pair.utility_b, rules)) {
+            !good_enough(quality, policy, opponent, &pair, rules) ||
+            !shown_alike(quality, "candidate", pair.value_a, pair.decisions.candidate, rules) ||
+            !shown_alike(quality, opponent->name, pair.value_b, pair.decisions.other, rules)) {
             return false;
         }
         Figure figure = {pair.difference, opponent->is_live ? -rules->live_margin : rules->margin, "",
@@ -330,6 +350,26 @@ static bool judge_pairs(const Section *quality, const Config *policy, const Rule
     return true;
 }
 
+// What is live is told in four places; what contradicts itself is no comparison with it.
+static bool one_live(const Json *evidence, const Section *quality)
+{
+    static const char *const told[] = {"quality.models.live.version", "input.reference_version",
+                                       "distribution.reference_version"};
+    const bool release = release_live(quality, NULL) &&
+                         text_equal(json_text_or(json_get(quality->at, "live_kind"), ""), "release");
+    const char *first = json_text_or(json_find(evidence, told[0]), NULL);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        const char *version = json_text_or(json_find(evidence, told[i]), NULL);
+        if (version != NULL && (!release || !text_equal(version, first))) {
+            finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE, "'%s' is '%.60s', but live is %s '%.60s'",
+                        told[i], version, release ? "the release" : "no release,",
+                        release && first != NULL ? first : "");
+            return false;
+        }
+    }
+    return true;
+}
+
 void check_quality(const Json *evidence, const Config *policy, Finding *ret)
 {
     Section quality;
@@ -340,8 +380,8 @@ void check_quality(const Json *evidence, const Config *policy, Finding *ret)
     char calibration[64] = "";
     if (!section_open(evidence, "quality", NULL, ret, &quality) || declared_invalid(&quality) ||
         !read_rules(evidence, &quality, policy, &rules) || !judge_slice_numbers(&quality) ||
-        !judge_pairs(&quality, policy, &rules, &nearest) ||
-        !judge_slices(&quality, policy, rules.metric == METRIC_AUC, &judged, &small) ||
+        !judge_pairs(&quality, policy, &rules, &nearest) || !one_live(evidence, &quality) ||
+        !judge_slices(evidence, &quality, policy, rules.metric == METRIC_AUC, &judged, &small) ||
         (rules.binary && !judge_calibration(&quality, policy, rules.rows, calibration))) {
         return;
     }

@@ -64,6 +64,54 @@ static bool all_rows_sliced(const Section *quality, const Json *slices, int64_t 
     return true;
 }
 
+// The profile of the data counted the same slices before there was a model: none is left out, none is
+// smaller.
+static bool as_profiled(const Json *evidence, const Section *quality, const Config *policy,
+                        const Json *slices, bool counts_classes)
+{
+    const Json *profiled = json_find(evidence, "input.slices");
+    if (config_list_count(policy, "quality.slices") == 0) {
+        return true;
+    }
+    if (!json_is_array(profiled)) {
+        finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "the rows of the slices were not counted apart from their judging ('input.slices')");
+        return false;
+    }
+    size_t found = 0;
+    for (size_t i = 0; i < json_count(slices); i++) {
+        const Json *slice = json_at(slices, i);
+        bool known = false;
+        for (size_t j = 0; j < json_count(profiled) && !known; j++) {
+            const Json *other = json_at(profiled, j);
+            known = text_equal(json_text_or(json_get(slice, "column"), ""),
+                               json_text_or(json_get(other, "column"), "?")) &&
+                    text_equal(json_text_or(json_get(slice, "value"), ""),
+                               json_text_or(json_get(other, "value"), "?")) &&
+                    json_integer_or(json_get(slice, "rows"), -1) ==
+                        json_integer_or(json_get(other, "rows"), -2) &&
+                    (!counts_classes || json_integer_or(json_get(slice, "positives"), -1) ==
+                                            json_integer_or(json_get(other, "positives"), -2));
+        }
+        found += known;
+        if (!known) {
+            finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE,
+                        "slice %.40s '%.40s' of %lld rows is none that the profile of the data counted",
+                        json_text_or(json_get(slice, "column"), "?"),
+                        json_text_or(json_get(slice, "value"), "?"),
+                        (long long)json_integer_or(json_get(slice, "rows"), 0));
+            return false;
+        }
+    }
+    if (found != json_count(profiled)) {
+        finding_set(quality->finding, OUTCOME_ERROR,
+                    (Figure){(double)found, (double)json_count(profiled), "slices", (int64_t)found},
+                    "%zu slices were compared, the profile of the data counted %zu", found,
+                    json_count(profiled));
+    }
+    return found == json_count(profiled);
+}
+
 bool judge_slice_numbers(const Section *quality)
 {
     const Json *slices = json_get(quality->at, "slices");   // its form is judge_slices' to judge
@@ -84,8 +132,8 @@ bool judge_slice_numbers(const Section *quality)
     return true;
 }
 
-bool judge_slices(const Section *quality, const Config *policy, bool counts_classes, int64_t *ret_judged,
-                  int64_t *ret_small)
+bool judge_slices(const Json *evidence, const Section *quality, const Config *policy, bool counts_classes,
+                  int64_t *ret_judged, int64_t *ret_small)
 {
     const Json *slices = NULL;
     if (config_list_count(policy, "quality.slices") == 0 && !section_has(quality, "slices")) {
@@ -117,5 +165,6 @@ bool judge_slices(const Section *quality, const Config *policy, bool counts_clas
             return false;
         }
     }
-    return all_rows_sliced(quality, slices, rows);
+    return all_rows_sliced(quality, slices, rows) &&
+           as_profiled(evidence, quality, policy, slices, counts_classes);
 }

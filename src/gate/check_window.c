@@ -1,11 +1,14 @@
 // check_window - did training reach its planned end inside the window, and did the night?
 //
-// Early, before the bundle: nothing was stopped, every forecast was inside, the deadline has not passed.
+// Early, before the bundle: nothing was stopped, every forecast was inside with its interval, the last one is
+// borne out by the blocks of the run, the deadline has not passed.
 // Late: the end. Differences of wall times are taken as integers; a double would lose up to 256 ns of them.
 #include "gate_internal.h"
 
 #include <fedgate/clock.h>
+#include <fedgate/plan.h>
 #include <fedgate/text.h>
+#include <stdio.h>
 
 static bool stopped(const Section *window)
 {
@@ -32,12 +35,45 @@ static bool stopped(const Section *window)
     return false;
 }
 
-// A forecast that calls itself inside while its expected end is not. Where no end is told, its word counts.
-static bool ends_late(const Section *window, const Json *forecast)
+enum { BLOCKS_FOR_INTERVAL = 3 };   // of one or two blocks the interval says nothing
+
+typedef struct Forecast {
+    int64_t step, at_ns, end_ns, upper_ns, blocks;
+    bool inside;
+} Forecast;
+
+static bool read_forecast(const Section *window, const Json *item, const Forecast *before, Forecast *ret)
 {
-    int64_t end = 0;
-    int64_t deadline = json_integer_or(json_get(window->at, "deadline_wall_ns"), 0);
-    return clock_parse(json_text_or(json_get(forecast, "end"), ""), &end) && end > deadline;
+    Section forecast;
+    if (!section_inside(window, item, &forecast) || !section_count(&forecast, "at_step", &ret->step) ||
+        !section_bool(&forecast, "inside", &ret->inside) ||
+        !section_count(&forecast, "at_wall_ns", &ret->at_ns) ||
+        !section_count(&forecast, "end_wall_ns", &ret->end_ns) ||
+        !section_count(&forecast, "end_upper_wall_ns", &ret->upper_ns) ||
+        !section_count(&forecast, "blocks", &ret->blocks)) {
+        return false;
+    }
+    bool possible = ret->at_ns <= ret->end_ns && ret->end_ns <= ret->upper_ns && ret->step >= before->step &&
+                    ret->at_ns >= before->at_ns;
+    if (!possible) {
+        finding_set(
+            window->finding, OUTCOME_ERROR, NO_FIGURE,
+            "the forecast at step %lld, from %lld to %lld and at most %lld ns, is impossible after that "
+            "at step %lld",
+            (long long)ret->step, (long long)ret->at_ns, (long long)ret->end_ns, (long long)ret->upper_ns,
+            (long long)before->step);
+    }
+    return possible;
+}
+
+// Whatever it calls itself: the expected end, and once there are blocks enough the upper end with the
+// policy's margin, lie before the deadline.
+static bool ends_late(const Forecast *forecast, int64_t deadline, double margin)
+{
+    double left = (double)(deadline - forecast->end_ns);
+    double needed = (double)(forecast->upper_ns - forecast->end_ns) +
+                    margin * (double)(forecast->end_ns - forecast->at_ns);
+    return forecast->end_ns > deadline || (forecast->blocks >= BLOCKS_FOR_INTERVAL && !(needed <= left));
 }
 
 // " (02:30 does not exist on ...)" when the clocks were changed near the deadline, else "".
@@ -55,10 +91,24 @@ static ClockNote clock_note(const Section *window)
     return note;
 }
 
-static bool forecasts_inside(const Section *window)
+static bool late(const Section *window, int64_t step, int64_t upper_ns, int64_t deadline, size_t count)
+{
+    finding_set(
+        window->finding, OUTCOME_FAIL,
+        (Figure){(double)(deadline - upper_ns) / WALL_NS_PER_S, 0, "s", (int64_t)count},
+        "at step %lld the night was forecast to end up to %.1f s %s its deadline%s, too late with its "
+        "margin",
+        (long long)step, fabs((double)(upper_ns - deadline)) / WALL_NS_PER_S,
+        upper_ns > deadline ? "after" : "before", clock_note(window).text);
+    return false;
+}
+
+static bool forecasts_inside(const Section *window, const Config *policy, Forecast *ret_last)
 {
     const Json *forecasts = NULL;
-    if (!section_array(window, "forecasts", &forecasts)) {
+    int64_t deadline = 0;
+    if (!section_array(window, "forecasts", &forecasts) ||
+        !section_count(window, "deadline_wall_ns", &deadline)) {
         return false;
     }
     size_t count = json_count(forecasts);
@@ -68,23 +118,53 @@ static bool forecasts_inside(const Section *window)
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        Section forecast;
-        int64_t step = 0;
-        bool inside = false;
-        if (!section_inside(window, json_at(forecasts, i), &forecast) ||
-            !section_count(&forecast, "at_step", &step) || !section_bool(&forecast, "inside", &inside)) {
+        const Forecast before = *ret_last;
+        if (!read_forecast(window, json_at(forecasts, i), &before, ret_last)) {
             return false;
         }
-        if (!inside || ends_late(window, forecast.at)) {
-            finding_set(window->finding, OUTCOME_FAIL, (Figure){NAN, NAN, "s", (int64_t)count},
-                        "at step %lld the night was forecast to end by %.40s, after its deadline%s",
-                        (long long)step,
-                        json_text_or(json_get(forecast.at, "end_upper"), "a time not recorded"),
-                        clock_note(window).text);
-            return false;
+        if (!ret_last->inside || ends_late(ret_last, deadline, config_real(policy, "window.margin"))) {
+            return late(window, ret_last->step, ret_last->upper_ns, deadline, count);
         }
     }
     return true;
+}
+
+// The last forecast again, from the blocks themselves: stalls, a change of pace and a trend in it.
+static bool pace_agrees(const Section *window, const Config *policy, const Forecast *last,
+                        char ret_said[static 96])
+{
+    Section blocks;
+    const double *seconds = NULL;
+    int64_t steps = 0;
+    int64_t planned = 0;
+    int64_t deadline = 0;
+    if (!section_child(window, "blocks", "window.blocks", &blocks) ||
+        !section_count(&blocks, "steps", &steps) || !section_amounts(&blocks, "seconds", &seconds) ||
+        !section_count(window, "planned_steps", &planned) ||
+        !section_count(window, "deadline_wall_ns", &deadline)) {
+        return false;
+    }
+    if (blocks.length == 0) {
+        return true;   // shorter than one block
+    }
+    if (steps == 0 || last->step > planned || last->blocks > (int64_t)blocks.length) {
+        finding_set(window->finding, OUTCOME_ERROR, NO_FIGURE,
+                    "%zu blocks of %lld steps cannot bear a forecast at step %lld of %lld", blocks.length,
+                    (long long)steps, (long long)last->step, (long long)planned);
+        return false;
+    }
+    WindowForecast again;
+    plan_window(seconds, blocks.length, steps, planned - last->step, 0, last->at_ns, deadline,
+                config_real(policy, "window.margin"), &again);
+    bool inside = blocks.length >= BLOCKS_FOR_INTERVAL ? again.inside : again.end_wall_ns <= deadline;
+    if (again.changed_at > 0) {
+        snprintf(ret_said, 96, "; slower from block %zu of %zu on", again.changed_at, blocks.length);
+    } else if (again.slower_a_block > 0) {
+        snprintf(ret_said, 96, "; each block takes %.3g s longer", again.slower_a_block);
+    } else if (again.stalled_ratio > 0) {
+        snprintf(ret_said, 96, "; %.3g %% of the time in stalls", again.stalled_ratio * 100);
+    }
+    return inside || late(window, last->step, again.end_upper_wall_ns, deadline, blocks.length);
 }
 
 // The texts that people read and the numbers that are judged must mean the same instants.
@@ -136,16 +216,18 @@ static bool before_deadline(const Section *window, const char *key, const char *
 
 void check_window(const Json *evidence, const Config *policy, Finding *ret)
 {
-    (void)policy;
+    OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
     Section window;
+    Forecast last = {0};
     double left = NAN;
-    if (section_open(evidence, "window", NULL, ret, &window) && !stopped(&window) &&
-        forecasts_inside(&window) && before_deadline(&window, "now_wall_ns", "evaluation ended", &left) &&
-        times_agree(&window)) {
+    char said[96] = "";
+    if (section_open(evidence, "window", judge, ret, &window) && !stopped(&window) &&
+        forecasts_inside(&window, policy, &last) && pace_agrees(&window, policy, &last, said) &&
+        before_deadline(&window, "now_wall_ns", "evaluation ended", &left) && times_agree(&window)) {
         size_t forecasts = json_count(json_get(window.at, "forecasts"));
         finding_set(ret, OUTCOME_PASS, (Figure){left, 0, "s", (int64_t)forecasts},
-                    "%.0f s were left before the deadline%s, all %zu forecasts were inside", left,
-                    clock_note(&window).text, forecasts);
+                    "%.0f s were left before the deadline%s, all %zu forecasts were inside%s", left,
+                    clock_note(&window).text, forecasts, said);
     }
 }
 

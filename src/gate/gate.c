@@ -33,7 +33,7 @@ const GateCheck gate_checks[] = {
      .judge = check_fed},
     {.name = "plausible",
      .question = "Could this device have been that fast?",
-     .evidence = "precision device_class plausible",
+     .evidence = "precision device_class plausible input.rows",
      .limits = "device.peak_flops device.bandwidth plausible.clock",
      .always_required = true,
      .file = "evidence.json",
@@ -57,7 +57,7 @@ const GateCheck gate_checks[] = {
      .judge = check_closure},
     {.name = "memory",
      .question = "Did plan and run stay in the memory budget, and does nothing grow?",
-     .evidence = "memory",
+     .evidence = "device_class memory window.done_steps",
      .limits = "device.memory memory.reserve memory.unexplained",
      .always_required = true,
      .file = "evidence.json",
@@ -114,7 +114,7 @@ const GateCheck gate_checks[] = {
      .judge_late = check_window_end},
     {.name = "quality",
      .question = "Is the candidate better than the simple ways and no worse than what is live?",
-     .evidence = "task quality",
+     .evidence = "task quality input.slices",
      .limits = "quality.metric quality.margin quality.live_margin quality.slice_rows quality.slice_margin "
                "quality.calibration",
      .always_required = true,
@@ -129,8 +129,8 @@ const GateCheck gate_checks[] = {
     {.name = "input",
      .question = "Is tonight's data what the model may learn from?",
      .evidence = "task input loop.nonfinite_inputs timeline.source",
-     .limits = "input.missing input.unseen input.outside input.drift input.leakage input.after_cutoff "
-               "data.bad_rows",
+     .limits = "input.missing input.unseen input.outside input.drift input.leakage input.identifier "
+               "input.target_shift input.after_cutoff data.bad_rows split.method",
      .file = "evidence.json",
      .failure = {"a column is empty, constant, shifted, forbidden, or knows the answer",
                  "profile of every column against limits, the training rows and the live version's data",

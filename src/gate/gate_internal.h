@@ -92,6 +92,14 @@ void check_window_end(const Json *evidence, const Config *policy, Finding *ret);
 void check_quality(const Json *evidence, const Config *policy, Finding *ret);
 // The largest utility or cost of one decision: what a margin on decisions is measured in.
 double largest_utility(const Config *policy, bool binary);
+// What acting on the scores of the candidate and of another model is worth, a row, and their difference.
+typedef struct Decisions {
+    double candidate, other, difference, standard_error;
+    double drawn_lower, drawn_upper;   // bounds of the difference when the rows are drawn again
+} Decisions;
+bool read_decisions(const Section *pair, Decisions *ret);
+bool judge_decisions(const Section *quality, const char *against, bool live, double slack,
+                     const Decisions *decisions, int64_t rows);
 // Expected calibration error inside quality.calibration, when that is above 0 and the rows are enough to
 // tell. ret_said: what a passing reason adds.
 bool judge_calibration(const Section *quality, const Config *policy, int64_t rows, char ret_said[static 64]);
@@ -99,13 +107,19 @@ bool judge_calibration(const Section *quality, const Config *policy, int64_t row
 // fail.
 bool judge_slice_numbers(const Section *quality);
 // The part of quality that looks at slices. ret_judged: slices large enough; ret_small: too small to resolve.
-bool judge_slices(const Section *quality, const Config *policy, bool counts_classes, int64_t *ret_judged,
-                  int64_t *ret_small);
+bool judge_slices(const Json *evidence, const Section *quality, const Config *policy, bool counts_classes,
+                  int64_t *ret_judged, int64_t *ret_small);
 void check_input(const Json *evidence, const Config *policy, Finding *ret);
+// check_label.c: parts of input. separable: some column tells the classes apart.
+bool judge_naming(const Section *column, const Config *policy, const char *name, bool numeric);
+bool judge_label(const Section *input, const Config *policy, const char *task, bool separable);
+bool judge_split(const Section *input, const Config *policy);
 void check_distribution(const Json *evidence, const Config *policy, Finding *ret);
 void check_cost(const Json *evidence, const Config *policy, Finding *ret);
 void check_latency(const Json *evidence, const Config *policy, Finding *ret);
 void check_rubric(const Json *evidence, const Config *policy, const Finding *before, Finding *ret);
+// formal.c: an item of the rubric; begins as passed.
+void formal_results_hold(const Json *evidence, const Config *policy, Finding *ret);
 Json *rubric_to_json(const Json *evidence, const Config *policy, const Finding *before);
 void check_telemetry(const Json *evidence, const Config *policy, Finding *ret);
 

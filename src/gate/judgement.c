@@ -9,6 +9,7 @@
 #include <fedgate/text.h>
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     EXIT_PASS = 0,
@@ -108,6 +109,34 @@ static void put_digests(Json *judgement, const Json *evidence, const Config *pol
     json_put_text(judgement, "policy_digest", hex);
 }
 
+static bool refused_one(const Json *refused, const char *check, const char *planted)
+{
+    size_t length = strlen(check);
+    for (size_t i = 0; i < json_count(refused); i++) {
+        const char *name = json_text_or(json_at(refused, i), "");
+        if (strncmp(name, check, length) == 0 && name[length] == '.' &&
+            (planted == NULL ? !text_equal(name + length + 1, "absent")
+                             : text_equal(name + length + 1, planted))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The check that tonight's proof leaves out: each must have refused to judge nothing, and a candidate planted
+// for it; those of parity are shown only on parity that passes by itself. NULL: none.
+static const char *unproven_check(const Json *refused)
+{
+    for (size_t i = 0; i < gate_check_count; i++) {
+        const char *name = gate_checks[i].name;
+        if (!refused_one(refused, name, "absent") ||
+            (!text_equal(name, "parity") && !refused_one(refused, name, NULL))) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
 // Why no judgement on this evidence can count; false when there is no reason. It must say whom it is about,
 // and the gate must have been proven tonight.
 static bool unsound(const Json *evidence, char *ret_reason, size_t size)
@@ -130,11 +159,15 @@ static bool unsound(const Json *evidence, char *ret_reason, size_t size)
                  json_text_or(json_at(passed, 0), "a candidate without a name"));
         return true;
     }
-    bool proven = json_is_array(passed) && json_is_array(refused) && json_count(refused) > 0;
-    if (!proven) {
+    if (!json_is_array(passed) || json_count(refused) == 0) {
         snprintf(ret_reason, size, "no known-bad candidate shows that the gate refuses");
+        return true;
     }
-    return !proven;
+    const char *check = unproven_check(refused);
+    if (check != NULL) {
+        snprintf(ret_reason, size, "no known-bad candidate shows that check '%s' refuses", check);
+    }
+    return check != NULL;
 }
 
 Json *gate_judge(const Json *evidence, const Config *policy, JudgeScope scope)

@@ -146,7 +146,14 @@ bool gate_self_test(const Json *evidence, const Config *policy, Json *ret_refuse
     json_put(nothing, "selftest", json_make_object());
     json_put(selftest_open(nothing, "selftest", NULL), "passed", json_make_array());
     json_put(selftest_open(nothing, "selftest", NULL), "refused", json_make_array());
-    json_add_text((Json *)(uintptr_t)json_find(nothing, "selftest.refused"), "planted");
+    for (size_t i = 0; i < gate_check_count; i++) {
+        static const char *const proofs[] = {"absent", "planted"};
+        for (size_t k = 0; k < sizeof proofs / sizeof proofs[0]; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s.%s", gate_checks[i].name, proofs[k]);
+            json_add_text((Json *)(uintptr_t)json_find(nothing, "selftest.refused"), name);
+        }
+    }
     Json *judgement = gate_judge(nothing, policy, JUDGE_WHOLE);
     bool refused = gate_exit_code(judgement) != 0;
     json_free(judgement);

@@ -17,19 +17,77 @@ static int64_t instant_after(int64_t now_ns, double seconds)
     return now_ns + (int64_t)(seconds * ns_per_second);
 }
 
+// -- what the blocks say beside their mean
+
+enum { CHANGE_SIDE = 5 };   // blocks on each side of a change, at least
+static const double CHANGE_T = 5, CHANGE_LEAST = 1.1;   // certain, and at least a tenth slower
+static const double TREND_CONFIDENCE = 0.999, TREND_LEAST = 0.01, STALL_MEDIANS = 3;
+
+// The split of the blocks in two whose means differ most by Welch's t, when the later one is slower.
+static size_t slower_from(const double *x, size_t n)
+{
+    double sum = stats_sum(x, n), before = 0, best = CHANGE_T;
+    double square = 0, square_before = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++)
+        square += x[i] * x[i];
+    for (size_t i = 1; i + CHANGE_SIDE <= n; i++) {
+        before += x[i - 1];
+        square_before += x[i - 1] * x[i - 1];
+        if (i < CHANGE_SIDE)
+            continue;
+        double a = (double)i, b = (double)(n - i), mean_a = before / a, mean_b = (sum - before) / b;
+        double var_a = fmax(square_before / a - mean_a * mean_a, 0) / a,
+               var_b = fmax((square - square_before) / b - mean_b * mean_b, 0) / b;
+        double t = (mean_b - mean_a) / sqrt(var_a + var_b + 1e-18 * mean_a * mean_a);
+        if (t > best && mean_b > CHANGE_LEAST * mean_a) {
+            best = t;
+            at = i;
+        }
+    }
+    return at;
+}
+
+// Seconds a block by which the pace falls, when that is certain and over the blocks more than 1 % of a block.
+static double slower_each(const double *x, size_t n)
+{
+    Trend trend;
+    stats_trend(x, n, TREND_CONFIDENCE, &trend);
+    bool certain = trend.slope_lower > 0 && trend.slope * (double)(n - 1) > TREND_LEAST * stats_mean(x, n);
+    return certain ? trend.slope : 0;
+}
+
+static double stalled(const double *x, size_t n)
+{
+    double sorted[PLAN_PACE_BLOCKS], beyond = 0, sum = stats_sum(x, n);
+    if (n > PLAN_PACE_BLOCKS || !(sum > 0))
+        return 0;
+    memcpy(sorted, x, n * sizeof *x);
+    double median = stats_quantile(sorted, n, 0.5);
+    for (size_t i = 0; i < n; i++)
+        beyond += x[i] > STALL_MEDIANS * median ? x[i] - median : 0;
+    return beyond / sum;
+}
+
 void plan_window(const double *block_seconds, size_t blocks, int64_t block_steps, int64_t steps_left,
                  double fixed_seconds, int64_t now_wall_ns, int64_t deadline_wall_ns, double margin_ratio,
                  WindowForecast *ret)
 {
     if (blocks == 0 || block_steps <= 0)
         BUG("a forecast from %zu blocks of %lld steps", blocks, (long long)block_steps);
+    const size_t from = slower_from(block_seconds, blocks), count = blocks - from;
+    const double *since = block_seconds + from, blocks_left = (double)steps_left / (double)block_steps;
     BatchMean mean;
-    stats_batch_mean(block_seconds, blocks, blocks < BATCHES ? blocks : BATCHES, &mean);
+    stats_batch_mean(since, count, count < BATCHES ? count : BATCHES, &mean);
     double upper =
-        blocks > 1 ? mean.upper : mean.mean;   // one block bounds nothing; what it says is all there is
-    double blocks_left = (double)steps_left / (double)block_steps;
-    ret->remaining_seconds = mean.mean * blocks_left + fixed_seconds;
-    ret->remaining_upper_seconds = upper * blocks_left + fixed_seconds;
+        count > 1 ? mean.upper : mean.mean;   // one block bounds nothing; what it says is all there is
+    ret->changed_at = from;
+    ret->slower_a_block = slower_each(since, count);
+    ret->stalled_ratio = stalled(block_seconds, blocks);
+    // Along the fitted line, from the middle of the blocks seen to the middle of those to come.
+    const double later = ret->slower_a_block * ((double)count + blocks_left) / 2 * blocks_left;
+    ret->remaining_seconds = mean.mean * blocks_left + later + fixed_seconds;
+    ret->remaining_upper_seconds = upper * blocks_left + later + fixed_seconds;
     ret->end_wall_ns = instant_after(now_wall_ns, ret->remaining_seconds);
     ret->end_upper_wall_ns = instant_after(now_wall_ns, ret->remaining_upper_seconds);
     double with_margin = ret->remaining_upper_seconds + margin_ratio * ret->remaining_seconds;

@@ -76,11 +76,13 @@ static inline void apply(Json *root, const Edit *edit)
     "{\"against\":\"" against "\",\"value_a\":0.91,\"value_b\":" b ",\"difference\":" difference             \
     ",\"standard_error\":" error ",\"lower\":" lower ",\"upper\":" upper                                     \
     ",\"rows\":1000,\"identical\":false,"                                                                    \
-    "\"constant\":false,\"utility_a\":0.12,\"utility_b\":0.1}"
+    "\"constant\":false,\"utility_a\":0.12,\"utility_b\":0.1,\"utility_difference\":0.02,"                   \
+    "\"utility_standard_error\":0.004,\"bootstrap\":{\"replicates\":400,\"lower\":" lower                    \
+    ",\"upper\":" upper ",\"utility_lower\":0.014,\"utility_upper\":0.026}}"
 #define COLUMN(name, role)                                                                                   \
     "{\"name\":\"" name "\",\"role\":\"" role                                                                \
     "\",\"missing_ratio\":0.01,\"unseen_ratio\":0.001,\"outside_ratio\":0,"                                  \
-    "\"constant\":false,\"single_auc\":0.7}"
+    "\"constant\":false,\"single_auc\":0.7,\"distinct_ratio\":0.1,\"order_ratio\":0.5}"
 #define DIGEST_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define DIGEST_B "abababababababababababababababababababababababababababababababab"
 #define REPLAY(from)                                                                                         \
@@ -88,10 +90,16 @@ static inline void apply(Json *root, const Edit *edit)
     "\",\"again\":\"" DIGEST_A "\"}]}"
 
 #define PROBED(name, error)                                                                                  \
-    "{\"name\":\"" name "\",\"shape\":\"8x8\",\"error\":" error                                                    \
-    ",\"limit\":1e-5,\"unit\":\"relative\"}"
-#define FORMAL(name, expected, actual)                                                                       \
-    "{\"name\":\"" name "\",\"expected\":" expected ",\"actual\":" actual ",\"tolerance\":1e-9,\"unit\":\"\"}"
+    "{\"name\":\"" name "\",\"shape\":\"8x8\",\"error\":" error ",\"limit\":1e-5,\"unit\":\"relative\"}"
+
+#define ACCOUNT(name, kind, planned, peak, live)                                                             \
+    "{\"name\":\"" name "\",\"kind\":\"" kind "\",\"planned_bytes\":" planned ",\"peak_bytes\":" peak        \
+    ",\"live_bytes\":" live "}"
+#define PROVEN(check)        "\"" check ".absent\",\"" check ".planted\""
+#define WORKED(name, actual) "{\"name\":\"" name "\",\"actual\":" actual "}"
+#define FORECAST(step, at, end, upper, blocks)                                                               \
+    "{\"at_step\":" step ",\"inside\":true,\"at_wall_ns\":" at ",\"end_wall_ns\":" end                       \
+    ",\"end_upper_wall_ns\":" upper ",\"blocks\":" blocks "}"
 
 // 80 steps of 1 ms. Index 0 of each array of objects is what single rows spoil.
 static const Edit good[] = {
@@ -100,7 +108,10 @@ static const Edit good[] = {
     {"run", "\"r\""},
     {"version", "\"m-0123456789abcdef\""},
     {"device_class", "\"cpu\""},
-    {"selftest", "{\"refused\":[\"quality.nan\"],\"passed\":[]}"},
+    {"selftest",
+     "{\"refused\":[" PROVEN("overlap") "," PROVEN("fed") "," PROVEN("plausible") "," PROVEN("closure") "," PROVEN("memory") "," PROVEN("parity") "," PROVEN("determinism") "," PROVEN(
+         "window") "," PROVEN("quality") "," PROVEN("input") "," PROVEN("distributi"
+                                                                        "on") "," PROVEN("cost") "," PROVEN("latency") "," PROVEN("rubric") "," PROVEN("telemetry") "],\"passed\":[]}"},
     {"precision", "\"fp32\""},
     {"task", "\"binary\""},
     {"timeline.source", "\"cpu staging thread\""},
@@ -136,10 +147,14 @@ static const Edit good[] = {
     {"plausible.peak_flops", "1e12"},
     {"plausible.bandwidth", "0"},
     {"plausible.claims",
-     "[{\"name\":\"step\",\"flop\":5e9,\"bytes\":1e6,\"time_ns\":10000000,\"kernel_union_ns\":9000000,"
-     "\"count\":80},{\"name\":\"gemm\",\"flop\":6e9,\"bytes\":1e6,\"time_ns\":10000000,"
-     "\"kernel_union_ns\":9000000,\"count\":80}]"},
-    {"plausible.clock", "{\"host_ns\":1000000,\"device_ns\":1000001}"},
+     // 3 -> 256 -> 128 -> 1, 7000 rows: row FLOP 2 (3 256 + 256 128 + 128) forward, and as many again for the
+     // gradients of weights, and of inputs but the first layer's
+     "[{\"name\":\"forward\",\"flop\":471296000,\"bytes\":32388480,\"time_ns\":10000000,"
+     "\"kernel_union_ns\":9000000,\"count\":80},{\"name\":\"backward\",\"flop\":931840000,"
+     "\"bytes\":57279200,\"time_ns\":10000000,\"kernel_union_ns\":9000000,\"count\":80}]"},
+    {"plausible.shape", "{\"numeric\":3,\"embedding\":[],\"hidden\":[256,128],\"outputs\":1,"
+                        "\"element_bytes\":4,\"batch\":256}"},
+    {"plausible.clock", "{\"host_ns\":1000000000,\"device_ns\":1000000001}"},
     {"memory.device_bytes", "24000000000"},
     {"memory.reserve", "0.1"},
     {"memory.budget_bytes", "21600000000"},
@@ -147,11 +162,16 @@ static const Edit good[] = {
     {"memory.measured_peak_bytes", "14000000000"},
     {"memory.context_bytes", "500000000"},
     {"memory.unexplained_bytes", "0"},
-    {"memory.accounts", "[{\"name\":\"weights\",\"kind\":\"device\",\"peak_bytes\":13600000000},"
-                        "{\"name\":\"rows\",\"kind\":\"host\",\"peak_bytes\":99}]"},
+    {"memory.accounts", "[" ACCOUNT("weights", "device", "0", "13600000000",
+                                    "0") "," ACCOUNT("rows", "host", "0", "99", "0") "]"},
     {"memory.live.phase", "\"step begin\""},
     {"memory.live.index", "@80:0+1"},
     {"memory.live.bytes", "@80:13000000000"},
+    {"memory.series.index", "@20:3+4"},
+    {"memory.series.live_bytes", "@20:13000000000"},
+    {"memory.series.workspace_bytes", "@20:1000"},
+    {"memory.series.arena_peak_bytes", "@20:13500000000"},
+    {"memory.series.largest_free_bytes", "@20:400000000"},
     {"memory.rehearsal", "{\"ok\":true,\"peak_bytes\":14000000000}"},
     {"parity.precision", "\"fp32\""},
     {"parity.reference", "\"float64\""},
@@ -172,8 +192,9 @@ static const Edit good[] = {
     {"window.stopped_early", "false"},
     {"window.end_reason", "\"planned\""},
     {"window.forecasts",
-     "[{\"at_step\":0,\"end\":\"x\",\"end_upper\":\"2026-12-01T05:00:00+00:00\",\"inside\":true},"
-     "{\"at_step\":40,\"inside\":true}]"},
+     "[" FORECAST("0", "1799999900000000000", "1800000000000000000", "1800000000000000000", "0") "," FORECAST(
+         "40", "1799999950000000000", "1800000000000000000", "1800000010000000000", "4") "]"},
+    {"window.blocks", "{\"steps\":10,\"seconds\":[10,10.1,10,10.1,10,10.1,10,10]}"},
     {"window.now_wall_ns", "1800000000000000000"},
     {"window.ended_wall_ns", "1800000005000000000"},
     {"window.deadline_wall_ns", "1800000060000000000"},
@@ -193,6 +214,8 @@ static const Edit good[] = {
     {"input.rows", "{\"train\":700,\"validation\":100,\"test\":1000,\"after_cutoff\":0,\"bad\":0}"},
     {"input.columns",
      "[" COLUMN("age", "numeric") "," COLUMN("job", "categorical") "," COLUMN("y", "target") "]"},
+    {"input.split", "{\"method\":\"hash\",\"train\":[0,1799],\"validation\":[4,1790],\"test\":[1,1798]}"},
+    {"input.slices", "[]"},
     {"input.forbidden_used", "[]"},
     {"input.schema_changes", "[]"},
     {"input.reference_version", "null"},
@@ -203,8 +226,29 @@ static const Edit good[] = {
     {"release.worked_example", "{\"step\":7,\"wall_ns\":1000000,\"wait_ns\":10000,\"exposed_copy_ns\":10000,"
                                "\"compute_ns\":900000,\"rest_ns\":79000,\"copy_ns\":200000,"
                                "\"hidden_ns\":190000}"},
-    {"release.formal", "[" FORMAL("ledger", "54", "54") "," FORMAL("roofline", "25.6", "25.6") "," FORMAL(
-                           "overlap", "0.5", "0.5") "," FORMAL("closure", "1", "1") "]"},
+    {"release.formal",
+     "[" WORKED(
+         "ledger: budget",
+         "21.6") "," WORKED("ledger: available",
+                            "18.4") "," WORKED("ledger: largest microbatch",
+                                               "54") "," WORKED("ledger: 54 samples",
+                                                                "21.56") "," WORKED("ledger: 55 samples",
+                                                                                    "21.90") "," WORKED("ledg"
+                                                                                                        "er: "
+                                                                                                        "acti"
+                                                                                                        "vati"
+                                                                                                        "ons "
+                                                                                                        "of "
+                                                                                                        "micr"
+                                                                                                        "obat"
+                                                                                                        "ch "
+                                                                                                        "16",
+                                                                                                        "5."
+                                                                                                        "4"
+                                                                                                        "4") "," WORKED("ledger: microbatch 16",
+                                                                                                                        "8.64") "," WORKED("ledger: microbatch 64", "24.96") "," WORKED("ledger: microbatch 64 is refused", "1") "," WORKED("ledger: microbatch of a batch of 256", "32") "," WORKED("ledger: accumulation of a batch of 256", "8") "," WORKED("ledger: batch of 256", "14.08") "," WORKED("roofline: ridge", "206.25") "," WORKED("roofline: FLOP of a layer", "4194304") "," WORKED("roofline: bytes of a layer", "163840") "," WORKED("roofline: intensity",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         "25.6") "," WORKED("roofline: attainable", "122.88") "," WORKED("overlap: copies [0,4) [6,10), kernels [2,8)", "0.5") "," WORKED("closure: 9.999 us of 1 ms missing", "1") "," WORKED("closure: 10.001 us of 1 ms missing",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               "0") "]"},
     {"release.fallback", "{\"kind\":\"baseline\",\"version\":\"m-1\",\"verified\":true}"},
     {"release.owner", "\"owner\""},
     {"release.simulation", "null"},
@@ -230,10 +274,11 @@ static inline Config *load_policy(const char *const sets[2])
     return policy;
 }
 
+enum { EDITS_MOST = 6 };
 typedef struct Row {
     const char *sentence;   // what is shown
     const char *check;
-    Edit edits[4];
+    Edit edits[EDITS_MOST];
     Outcome outcome;
     const char *reason;   // part of the reason
     const char *sets[2];   // policy
@@ -243,7 +288,7 @@ static inline void judge_row(const Row *row)
 {
     OWNED(Json, json_free) *evidence = good_evidence();
     OWNED(Config, config_free) *policy = load_policy(row->sets);
-    for (size_t i = 0; i < 4 && row->edits[i].path != NULL; i++) {
+    for (size_t i = 0; i < EDITS_MOST && row->edits[i].path != NULL; i++) {
         apply(evidence, &row->edits[i]);
     }
     const GateCheck *check = gate_find_check(row->check);

@@ -205,13 +205,29 @@ static const struct {
      NULL,
      "does not say of which version"},
     {"a sound gate",
-     {{"selftest", "{\"refused\":[\"quality.nan\"],\"passed\":[]}"}},
+     {{0}},
      {0},
      JUDGE_WHOLE,
      0,
      "pass",
      NULL,
      ""},
+    {"a proof that leaves a check out",
+     {{"selftest", "{\"refused\":[\"quality.nan\"],\"passed\":[]}"}},
+     {0},
+     JUDGE_WHOLE,
+     11,
+     "cannot_judge",
+     NULL,
+     "no known-bad candidate shows that check 'overlap' refuses"},
+    {"a proof by nothing planted",
+     {{"selftest", "{\"refused\":[\"overlap.absent\",\"overlapped.planted\",7],\"passed\":[]}"}},
+     {0},
+     JUDGE_WHOLE,
+     11,
+     "cannot_judge",
+     NULL,
+     "check 'overlap' refuses"},
 };
 
 START_TEST(the_worst_required_check_decides)
@@ -250,8 +266,7 @@ END_TEST
 
 START_TEST(the_judgement_has_the_documented_form)
 {
-    const Edit edits[4] = {{"quality.pairs.1.lower", "\"nan\""},
-                           {"quality.pairs.1.standard_error", "\"nan\""}};
+    const Edit edits[4] = {{"quality.pairs.1.bootstrap.lower", "\"nan\""}};
     OWNED(Json, json_free) *judgement = judge_edited(edits, no_sets, JUDGE_EARLY);
     ck_assert_str_eq(json_text_or(json_get(judgement, "schema"), ""), "fedgate.judgement/1");
     ck_assert_uint_eq(strlen(json_text_or(json_get(judgement, "evidence_digest"), "")), 64);
@@ -321,8 +336,8 @@ END_TEST
 
 // A limit that nothing depends on is no limit: a stricter one must turn the good night.
 static const char *const stricter[] = {
-    "overlap.floor=0.96",     "overlap.starved=0.001", "fed.wait=0.001",      "plausible.clock=0",
-    "device.peak_flops=1e11", "device.bandwidth=1e7",  "device.memory=12GB",  "memory.reserve=0.5",
+    "overlap.floor=0.96",     "overlap.starved=0.001", "fed.wait=0.001",      "input.identifier=0.1",
+    "device.peak_flops=1e10", "device.bandwidth=1e7",  "device.memory=12GB",  "memory.reserve=0.5",
     "quality.margin=0.5",     "input.missing=0.001",   "input.unseen=0.0001", "input.leakage=0.6",
 };
 
