@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const command_names[] = {"init",    "run",      "verdict", "status", "current", "history",
-                                            "at",      "rollback", "hold",    "unhold", "pin",     "unpin",
-                                            "prune",   "export",   "import",  "plan",   "judge",   "verify",
-                                            "migrate", "doctor",   "watch",   "pack",   "config",  "help"};
+static const char *const command_names[] = {
+    "init",   "run",     "verdict", "status", "current", "history", "at",   "rollback", "hold",
+    "unhold", "pin",     "unpin",   "prune",  "export",  "import",  "plan", "judge",    "inspect",
+    "verify", "migrate", "doctor",  "watch",  "pack",    "config",  "help"};
 enum { COMMAND_COUNT = sizeof command_names / sizeof command_names[0] };
 
 static const char *const bad_folder = FEDGATE_SOURCE_DIR "/fixtures/configs/bad";
@@ -542,6 +542,92 @@ START_TEST(the_runbook_holds_the_table_of_failure_modes)
 }
 END_TEST
 
+// -- releases: pin, prune, export, import, and what is said of one that was pruned
+
+static void make_live(const char *home, MoveKind kind, const char *version)
+{
+    Error error = ERROR_INIT;
+    Digest digest;
+    bool existed;
+    PointerRecord record;
+    const char *releases = support_path(home, "releases");
+    OWNED(Registry, registry_close) *registry = registry_open(home, clock_real(), &error);
+    ASSERT_OK(registry != NULL, &error);
+    OWNED(ReleaseDraft, release_free) *draft = release_begin(releases, version, &error);
+    ASSERT_OK(draft != NULL, &error);
+    support_write(support_path(release_path(draft), "model.json"), version);
+    ASSERT_OK(release_seal(draft, version, "m", kind == MOVE_ADOPT ? RELEASE_BASELINE : RELEASE_MODEL,
+                           &digest, &error),
+              &error);
+    ASSERT_OK(release_publish(draft, releases, &existed, &error), &error);
+    const MoveRequest request = {.kind = kind, .version = version, .expected_seq = -1, .reason = "test"};
+    ASSERT_OK(registry_move(registry, &request, &record, &error), &error);
+}
+
+static void expect_run(const char *home, const char *const *words, int code, const char *output,
+                       const char *errors)
+{
+    const char *arguments[12] = {0};
+    size_t count = 0;
+    for (; words[count]; count++)
+        arguments[count] = words[count];
+    arguments[count++] = "--home";
+    arguments[count] = home;
+    SupportRun run;
+    support_run(arguments, &run);
+    ck_assert_msg(run.exit_code == code, "%s ended %d: %s", words[0], run.exit_code,
+                  text_string(&run.errors));
+    ck_assert_msg(says(&run.output, output), "%s said %s", words[0], text_string(&run.output));
+    ck_assert_msg(says(&run.errors, errors), "%s said %s", words[0], text_string(&run.errors));
+    support_run_done(&run);
+}
+#define EXPECT_RUN(home, code, output, errors, ...)                                                          \
+    expect_run(home, (const char *const[]){__VA_ARGS__, NULL}, code, output, errors)
+
+START_TEST(releases_are_pinned_pruned_exported_and_imported)
+{
+    char *folder = empty_home(), *second = empty_home();
+    char home[FILE_PATH_SIZE], other[FILE_PATH_SIZE], file[FILE_PATH_SIZE];
+    Error error = ERROR_INIT;
+    ASSERT_OK(file_join(home, folder, "home", &error) && file_join(other, second, "home", &error) &&
+                  file_join(file, folder, "release.tar", &error),
+              &error);
+    static const char a[] = "m-000000000000000a", b[] = "m-000000000000000b";
+    static const char *const later[] = {"m-000000000000000c", "m-000000000000000d", "m-000000000000000e"};
+    make_live(home, MOVE_ADOPT, "m-0000000000000001");
+    make_live(home, MOVE_PROMOTE, a);
+    make_live(home, MOVE_PROMOTE, b);
+    for (size_t i = 0; i < 3; i++)
+        make_live(home, MOVE_PROMOTE, later[i]);
+    EXPECT_RUN(home, 64, "", "needs --reason TEXT", "pin", a);
+    EXPECT_RUN(home, 0, "is pinned: no prune removes it", "", "pin", b, "--reason", "the auditors");
+    EXPECT_RUN(home, 65, "", "there is no release", "pin", "m-00000000000000ff", "--reason", "x");
+    EXPECT_RUN(home, 0, "number 2,", "", "export", a, file);
+    EXPECT_RUN(home, 10, "", "exists already", "export", a, file);
+    EXPECT_RUN(home, 64, "", "whole number from 2", "prune", "--keep", "1");
+    EXPECT_RUN(home, 64, "", "whole number from 0", "prune", "--runs", "few");
+    EXPECT_RUN(home, 0, "would be: 5 kept, 1 pruned", "", "prune", "--dry-run");
+    EXPECT_RUN(home, 0, "\"pruned\": 1", "", "prune", "--format", "json");
+    EXPECT_RUN(home, 0, "5 kept, 0 pruned", "", "prune", "--runs", "5");
+    EXPECT_RUN(home, 65, "", "was pruned on 20", "export", a, "elsewhere.tar");
+    EXPECT_RUN(home, 65, "", "was pruned on 20", "rollback", "--to", a, "--reason", "x");
+    EXPECT_RUN(home, 0, "pruned on 20", "", "history");
+    EXPECT_RUN(home, 0, "\"pruned\": [\n    {", "", "history", "--format", "json");
+    EXPECT_RUN(home, 0, "note  release m-000000000000000a: pruned on 20", "", "verify");
+    EXPECT_RUN(home, 0, "It was live here before", "", "import", file);
+    EXPECT_RUN(home, 0, "It was live here before", "", "import", file);
+    EXPECT_RUN(home, 0, "m-000000000000000a", "", "rollback", "--to", a, "--reason", "x");
+    EXPECT_RUN(home, 0, "\"pinned\": false", "", "unpin", b, "--reason", "seen", "--format", "json");
+    EXPECT_RUN(home, 64, "", "is not pinned", "unpin", b, "--reason", "seen");
+    EXPECT_RUN(other, 0, "\"was_live\": false", "", "import", file, "--format", "json");
+    EXPECT_RUN(other, 0, "1 kept, 0 pruned", "", "prune");
+    EXPECT_RUN(other, 65, "", "archive is damaged", "import", FEDGATE_SOURCE_DIR "/README.md");
+    EXPECT_RUN(home, 0, "\"number\": 3", "", "export", b, support_path(folder, "b.tar"), "--format", "json");
+    support_folder_remove(folder);
+    support_folder_remove(second);
+}
+END_TEST
+
 START_TEST(the_version_is_printed)
 {
     SupportRun run;
@@ -579,6 +665,7 @@ static Suite *suite(void)
     tcase_add_test(t, closed_descriptors_break_nothing);
     tcase_add_test(t, a_full_standard_output_is_74);
     tcase_add_test(t, the_runbook_holds_the_table_of_failure_modes);
+    tcase_add_test(t, releases_are_pinned_pruned_exported_and_imported);
     tcase_add_test(t, the_version_is_printed);
     suite_add_tcase(s, t);
     return s;

@@ -173,6 +173,32 @@ START_TEST(a_whole_life_goes_forward_back_and_no_further_than_the_baseline)
 }
 END_TEST
 
+START_TEST(rollbacks_in_a_row_go_one_step_further_each_time)
+{
+    static const char *const ways[] = {A, BASELINE};
+    HoldState state;
+    PointerRecord record;
+    for (size_t i = 0; i < 2; i++) {
+        record = rollback(NULL);
+        ck_assert_str_eq(record.to, ways[i]);
+        ck_assert(held() && barred(record.from));
+        ck_assert_int_eq(record.seq, 4 + (int64_t)i);
+    }
+    ASSERT_OK(registry_hold_state(f.registry, &state, &f.error), &f.error);
+    ck_assert_int_eq(state.since_wall_ns, fixture_begin_ns + 4 * fixture_hour_ns);   // the first one's hold
+    ASSERT_FAILS(registry_rollback(f.registry, "", NULL, "again", &record, &f.error), &f.error, ERROR_DATA,
+                 "nothing earlier than");
+    ck_assert(!barred(BASELINE));
+    // What was left is barred: neither a rollback nor a night goes there before the owner lifts it.
+    ASSERT_FAILS(registry_rollback(f.registry, "", B, "back", &record, &f.error), &f.error, ERROR_DATA,
+                 "barred");
+    unhold(B);
+    ASSERT_OK(registry_rollback(f.registry, "", B, "it was not B", &record, &f.error), &f.error);
+    fixture_expect_live(&f, B, 6);
+    expect_previous(BASELINE);   // A is still barred
+}
+END_TEST
+
 START_TEST(a_rollback_to_the_baseline_bars_the_release_but_never_the_baseline)
 {
     rollback(BASELINE);
@@ -511,6 +537,7 @@ static Suite *suite(void)
     TCase *three = tcase_create("three records");
     tcase_add_checked_fixture(three, set_up_three, tear_down);
     tcase_add_test(three, a_rollback_to_what_is_absent_rotten_barred_or_live_moves_nothing);
+    tcase_add_test(three, rollbacks_in_a_row_go_one_step_further_each_time);
     tcase_add_test(three, a_rollback_to_the_baseline_bars_the_release_but_never_the_baseline);
     tcase_add_test(three, a_rollback_from_a_rotten_release_is_one_move);
     tcase_add_test(three, what_was_live_at_a_time_is_found_by_sequence);
