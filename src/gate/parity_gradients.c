@@ -73,8 +73,9 @@ static void see_tensor(Ladder *ladder, const Tensor *t, Checkpoint *checkpoint)
             checkpoint->at);
     checkpoint->errors[checkpoint->compared] = t->error;
     checkpoint->counted[checkpoint->compared] = error;
-    checkpoint->least =
-        !(error <= checkpoint->least) && !isnan(checkpoint->least) ? checkpoint->least : error;
+    if (!isnan(checkpoint->least) && !(error > checkpoint->least)) {   // one that is not a number stays
+        checkpoint->least = error;
+    }
     double size = fmax(t->norm, fmin(t->noise, NOISE_COUNTS * t->norm));
     checkpoint->square += t->error * t->error * t->norm * t->norm;
     checkpoint->of_square += size * size;

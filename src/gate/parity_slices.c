@@ -65,7 +65,7 @@ static int64_t resolving_rows(Metric name, const Slice *slice)
 {
     int64_t negatives = slice->rows - slice->positives;
     int64_t fewer = slice->positives < negatives ? slice->positives : negatives;
-    return name == METRIC_AUC && slice->positives >= 0 ? fewer : slice->rows;
+    return name == METRIC_AUC ? fewer : slice->rows;
 }
 
 // Differences cannot be known better than the metric's smallest step.

@@ -26,6 +26,7 @@ static int64_t count_at(const Ladder *ladder, const char *dotted, int64_t otherw
 
 // -- gradients
 
+// What is asked for has been seen there (rung_gradients, all_tensors).
 static const Json *named(const Json *array, const char *key, const char *name)
 {
     for (size_t i = 0; i < json_count(array); i++) {
@@ -144,9 +145,8 @@ void sound_scale(const Ladder *ladder, const Section *scale, const ScaleCourse *
 {
     int64_t growth = config_integer(ladder->policy, "train.scale_growth");
     double begin = ladder->half == HALF_FP16 ? config_real(ladder->policy, "train.scale_initial") : 1;
-    bool values = is_scale(s->initial) && is_scale(s->final) && is_scale(s->smallest);
-    bool counts = s->lowered <= s->skipped && s->longest <= s->skipped && s->at_floor <= s->skipped &&
-                  s->grown * growth <= s->applied;
+    bool values = is_scale(s->final) && is_scale(s->smallest);   // the policy's is one
+    bool counts = s->lowered <= s->skipped && s->longest <= s->skipped && s->grown * growth <= s->applied;
     bool course = s->final == ldexp(s->initial, (int)(s->grown - s->lowered)) &&
                   s->smallest >= ldexp(s->initial, (int)-s->lowered);
     if (s->initial != begin || !values) {

@@ -49,7 +49,8 @@ double stats_normal_quantile(double p)
 // (a + b + 2).
 static double beta_fraction(double a, double b, double x)
 {
-    const double tiny = 1e-300;
+    const double tiny =
+        1e-300;   // guards of the method: no argument of ours is known to reach one, or the last m
     double c = 1;
     double d = 1 - (a + b) * x / (a + 1);
     d = 1 / (fabs(d) < tiny ? tiny : d);

@@ -414,7 +414,7 @@ static const ParityRow slice_rows[] = {
      "slice job 'a' is harmed by 0.0323 in 8 pairs, at most 0.0204 (p ", {0}},
     {"a harmed slice whatever quality.slice_rows says", BOTH,
      {{"parity.slices.0.candidate", "[0.87,0.876,0.868,0.878,0.871,0.874,0.866,0.879]"}}, FAILS, "harmed",
-     {"quality.slice_rows=100000000"}},
+     {"quality.slice_rows=10000"}},
     {"a small slice harmed by less than one row can", BOTH,
      {{"parity.slices.2.candidate", "[0.66,0.79,0.66,0.79,0.66,0.79,0.66,0.79]"}}, PASS, "gives", {0}},
     {"a small slice harmed by more than one row can", BOTH,

@@ -52,6 +52,16 @@ static const ParityRow gradient_rows[] = {
     {"the least that rounding gives", BF16, {ERRORS("1", "0.00098"), COSINES("1", "1")}, PASS, "gives", {0}},
     {"an arbiter that agrees to the last bit", BOTH, {REFERENCES("0", "0")}, ABSENT,
      "the FP32 gradient at start errs by exactly 0 from float64: it was not compared", {0}},
+    {"both places wrong", BOTH, {{"parity.gradients.0.step", "1"}, {"parity.gradients.1.step", "901"}}, ERR,
+     "the gradient at start is of step 1", {0}},
+    {"noise at both places", BOTH,
+     {{"parity.gradients.0.tensors.0.noise", "100"}, {"parity.gradients.0.tensors.1.noise", "100"},
+      {"parity.gradients.1.tensors.0.noise", "100"}, {"parity.gradients.1.tensors.1.noise", "100"}}, ABSENT,
+     "most gradients at start are under a 16th", {0}},
+    {"a gradient of 0 without noise that errs", BOTH, {{"parity.gradients.0.tensors.0.norm", "0"},
+     {"parity.gradients.0.tensors.0.noise", "0"}}, FAILS, "'w1' start is nan", {0}},
+    {"a nearest tensor that is not a number", BOTH, {{"parity.gradients.0.tensors.0.error", "\"nan\""}}, FAILS, "is nan",
+     {0}},
     {"an output layer at its bar", BF16, {ERRORS("0", "0.0322")}, PASS, "gives", {0}},
     {"an output layer just over it", BF16, {ERRORS("0", "0.03221")}, FAILS, "nearest tensor start is 0.03221", {0}},
     {"an output layer at its bar", FP16, {ERRORS("0", "0.00402")}, PASS, "gives", {0}},
@@ -161,6 +171,12 @@ static const ParityRow trajectory_rows[] = {
      {COURSES(NULLS_OF("0.6,0.6", "-0.6,-0.6") "," ULPS)}, ABSENT,
      "FP32 runs of other seeds differ by 0.6, more than 0.5: in a band as wide nothing can fail", {0}},
     {"a band just not as wide", BOTH, {COURSES(NULLS_OF("0.5,0.5", "-0.5,-0.5") "," ULPS)}, PASS, "gives", {0}},
+    {"a band too wide of runs too long", BOTH,
+     {COURSES(NULLS_OF("0.6,0.6", "-0.6,-0.6") "," ULPS), {"window.planned_steps", "399"}}, ERR, "a training has 399",
+     {0}},
+    {"identical arms and a run left out", BOTH,
+     {{"parity.trajectory.block", "200"}, {"parity.trajectory.pairs", "[" SERIES("candidate", "1", "0,0") ","
+      NULLS_OF("0.02,0.02", "-0.02,-0.02") "," ULPS "]"}}, FAILS, "nothing was compared", {0}},
     {"a bias of half a percent, in a wide band", BOTH,
      {{"parity.trajectory.block", "200"}, {"parity.trajectory.pairs", "["
       SERIES("candidate", "1", "0.0050,0") "," SERIES("candidate", "2", "0.0051,0") ","
@@ -208,6 +224,8 @@ static const ParityRow metric_rows[] = {
     {"a coarser AUC than its rows make", BOTH, {{"parity.metric.quantum", "0.0003"}}, ERR,
      "auc is said to move in steps of 0.0003, on these 3000 rows it moves in 3.07522e-07", {0}},
     {"a finer AUC", BOTH, {{"parity.metric.quantum", "3.07e-7"}}, ERR, "in steps of 3.07e-07", {0}},
+    {"no rows in the input", BOTH, {{"input.rows", NULL}, {"parity.slices", NULL}}, ABSENT,
+     "'input.rows' was not measured", {0}},
     {"positives unsaid", BOTH, {{"input.target_mean", NULL}, {"parity.slices", NULL}}, ABSENT,
      "'input.target_mean.validation' was not measured", {0}},
     {"a share of positives above 1", BOTH, {{"input.target_mean.validation", "1.5"}, {"parity.slices", NULL}},
@@ -217,6 +235,11 @@ static const ParityRow metric_rows[] = {
      "auc is said to move", {0}},
 };
 
+#define LOSS_SLICES(more, reference, candidate) \
+    {"quality.metric", "\"logloss\""}, {"parity.metric.name", "\"logloss\""}, {"parity.metric.relative", "true"}, \
+    {"parity.metric.higher_is_better", "false"}, {"parity.metric.quantum", "0"}, \
+    {"parity.slices", "[{\"column\":\"job\",\"value\":\"a\",\"rows\":3000," more "\"reference\":[" reference \
+     "],\"candidate\":[" candidate "]}]"}
 static const ParityRow slice_rows[] = {
     {"a slice left out", BOTH, {{"parity.metric.rows", "3100"}, {"input.rows.validation", "3100"},
      {"input.target_mean.validation", "0.229032258064516129"}, {"parity.metric.quantum", "2.9465495904296e-07"}}, ERR,
@@ -241,6 +264,28 @@ static const ParityRow slice_rows[] = {
       {"parity.metric.higher_is_better", "false"}, {"parity.metric.quantum", "0"},
       {"parity.slices", "[{\"column\":\"job\",\"value\":\"a\",\"rows\":3000,\"reference\":[" EIGHT("0.90", "0.91")
        "],\"candidate\":[" EIGHT("0.899", "0.9105") "]}]"}}, PASS, "no slice is harmed by as much as", {0}},
+    {"counts of classes of another type, of a loss", BOTH,
+     {LOSS_SLICES("\"positives\":\"x\",", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105"))}, ERR, "positives", {0}},
+    {"a loss that is the same in both arms", BOTH,
+     {LOSS_SLICES("", EIGHT("0.90", "0.91"), EIGHT("0.90", "0.91"))}, PASS, "gives", {0}},
+    {"a loss that is worse by the same in all pairs", BOTH,
+     {LOSS_SLICES("", EIGHT("0.5", "0.5"), EIGHT("0.75", "0.75"))}, FAILS, "is harmed by 0.5 in 8 pairs", {0}},
+    {"a loss that is better by the same in all pairs", BOTH,
+     {LOSS_SLICES("", EIGHT("0.5", "0.5"), EIGHT("0.25", "0.25"))}, PASS, "gives", {0}},
+    {"slices of an accuracy", BOTH,
+     {WITH_METRIC("accuracy", "false", "true", "0.0003333333333333333"),
+      {"parity.slices", "[{\"column\":\"job\",\"value\":\"a\",\"rows\":3000,\"reference\":[" EIGHT("0.90", "0.91")
+       "],\"candidate\":[" EIGHT("0.90", "0.91") "]}]"}}, PASS, "no slice is harmed by as much as 0.000333", {0}},
+    {"one class with numbers in both arms", BOTH,
+     {{"parity.slices", "[" SLICE("a", "2000", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) ","
+       SLICE("b", "1000", "1000", EIGHT("0.90", "0.91"), EIGHT("0.90", "0.91")) "]"}}, PASS, "gives", {0}},
+    {"one class, all positive, undefined in both arms", BOTH,
+     {{"parity.slices", "[" SLICE("a", "2000", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) ","
+       SLICE("b", "1000", "1000", EIGHT("\"nan\"", "\"nan\""), EIGHT("\"nan\"", "\"nan\"")) "]"}}, PASS, "gives", {0}},
+    {"one class, undefined in FP32 alone", BOTH,
+     {{"parity.slices", "[" SLICE("a", "2000", "400", EIGHT("0.90", "0.91"), EIGHT("0.899", "0.9105")) ","
+       SLICE("b", "1000", "1000", EIGHT("\"nan\"", "\"nan\""), EIGHT("0.9", "0.9")) "]"}}, FAILS,
+     "auc of slice job 'b' is 0.9 in half precision and nan in FP32", {0}},
     {"undecided, and impossible", BOTH, {{"parity.metric.rows", "3100"}, {"input.rows.validation", "3100"},
      {"parity.slices.0.rows", "1501"}, {"parity.metric.quantum", "2.9465495904296e-07"},
      {"input.target_mean.validation", "0.229032258064516129"}}, ERR, "hold 3001 rows", {"parity.slice_margin=0"}},

@@ -155,6 +155,91 @@ START_TEST(a_file_of_nonsense_is_refused_by_its_name)
 }
 END_TEST
 
+// The same home by a longer name.
+static char *longer_home(size_t length)
+{
+    char *text = calloc(length + 1, 1);
+    ck_assert(text != NULL && strlen(home) < length);
+    memcpy(text, home, strlen(home));
+    for (size_t i = strlen(home); i < length; i++)
+        text[i] = i % 2 == strlen(home) % 2 ? '/' : '.';
+    return text;
+}
+
+START_TEST(a_home_that_cannot_hold_the_file_is_said)
+{
+    int64_t steps = 0;
+    expect(look(FIRST), 1, 1);
+    ck_assert(night_pairs_steps(&night, METRIC_AUC, &steps, &error) && steps == 8);
+    for (size_t length = FILE_PATH_SIZE - 28; length < FILE_PATH_SIZE + 12; length += 4) {
+        char *long_home = longer_home(length);
+        options.home = long_home;
+        OWNED(Json, json_free) *parity =
+            parse("{\"metric\":{\"name\":\"auc\",\"pairs\":" FIRST "},\"trajectory\":{\"steps\":8}}");
+        json_put(night.evidence, "parity", json_copy_deep(parity));
+        ck_assert(!night_pairs_join(&night, parity, &error));
+        ck_assert(!night_pairs_keep(&night, &error));
+        options.home = home;
+        free(long_home);
+    }
+    char *longest = longer_home(2 * FILE_PATH_SIZE);
+    options.home = longest;
+    ck_assert(!night_pairs_steps(&night, METRIC_AUC, &steps, &error));
+    OWNED(Json, json_free) *parity =
+        parse("{\"metric\":{\"name\":\"auc\",\"pairs\":" FIRST "},\"trajectory\":{\"steps\":8}}");
+    ck_assert(!night_pairs_join(&night, parity, &error));
+    options.home = home;
+    free(longest);
+}
+END_TEST
+
+START_TEST(a_file_in_the_way_of_the_folder_is_said)
+{
+    char folder[FILE_PATH_SIZE];
+    ck_assert(file_join(folder, home, "file", &error) && file_write_atomic(folder, "x", 1, 0600, &error));
+    options.home = folder;
+    OWNED(Json, json_free) *parity =
+        parse("{\"metric\":{\"name\":\"auc\",\"pairs\":" FIRST "},\"trajectory\":{\"steps\":8}}");
+    json_put(night.evidence, "parity", json_copy_deep(parity));
+    ck_assert(!night_pairs_keep(&night, &error));
+    ck_assert(strstr(error.message, folder) != NULL);
+    options.home = home;
+}
+END_TEST
+
+// An FP32 night, and a night without validation rows, have no pairs: nothing is read and nothing written.
+START_TEST(a_night_without_pairs_keeps_none)
+{
+    OWNED(Json, json_free) *parity = parse("{\"precision\":\"fp32\"}");
+    int64_t steps = -1;
+    ck_assert(night_pairs_join(&night, parity, &error));
+    ck_assert(night_pairs_keep(&night, &error));
+    ck_assert(night_pairs_steps(&night, METRIC_AUC, &steps, &error) && steps == 0);
+    char folder[FILE_PATH_SIZE];
+    ck_assert(file_join(folder, home, "parity", &error) && !file_exists(folder));
+}
+END_TEST
+
+// A night without any pair is the first look all the same.
+START_TEST(no_pair_is_a_look_when_it_is_the_first)
+{
+    expect(look("[]"), 1, 0);
+    expect(look("[]"), 1, 0);
+}
+END_TEST
+
+// Two new pairs in one night are one look.
+START_TEST(two_new_pairs_are_one_look)
+{
+    expect(look("[{\"seed\":1,\"run\":\"a\",\"reference\":0.7,\"candidate\":0.71},{\"seed\":2,\"run\":\"a\","
+                "\"reference\":0.7,\"candidate\":0.71}]"),
+           1, 2);
+    expect(look("[{\"seed\":3,\"run\":\"b\",\"reference\":0.7,\"candidate\":0.71},{\"seed\":4,\"run\":\"b\","
+                "\"reference\":0.7,\"candidate\":0.71}]"),
+           2, 4);
+}
+END_TEST
+
 // The error of a look so late is nothing: looks stay there rather than run over.
 START_TEST(looks_end_at_their_most)
 {
@@ -179,6 +264,11 @@ static Suite *suite(void)
     tcase_add_test(t, a_pair_that_is_no_number_is_a_look_and_is_not_kept);
     tcase_add_loop_test(t, a_file_of_nonsense_is_refused_by_its_name, 0, REFUSED);
     tcase_add_test(t, looks_end_at_their_most);
+    tcase_add_test(t, a_home_that_cannot_hold_the_file_is_said);
+    tcase_add_test(t, a_file_in_the_way_of_the_folder_is_said);
+    tcase_add_test(t, a_night_without_pairs_keeps_none);
+    tcase_add_test(t, two_new_pairs_are_one_look);
+    tcase_add_test(t, no_pair_is_a_look_when_it_is_the_first);
     suite_add_tcase(s, t);
     return s;
 }

@@ -3,8 +3,12 @@
 #include <fedgate/stats.h>
 
 #include <check.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 
 static uint64_t state;
 
@@ -174,6 +178,49 @@ START_TEST(holm_is_closed_testing)
 }
 END_TEST
 
+// Memory that ends at every possible place gives no number, never a wrong one.
+START_TEST(short_memory_gives_no_number)
+{
+    enum { ROWS = 30000, KIB = 1024, MOST = 3000 };
+    double *score = malloc(ROWS * sizeof *score);
+    double *other = malloc(ROWS * sizeof *other);
+    double *label = malloc(ROWS * sizeof *label);
+    ck_assert(score != NULL && other != NULL && label != NULL);
+    state = 6;
+    for (size_t i = 0; i < ROWS; i++) {
+        label[i] = uniform() < 0.5;
+        score[i] = label[i] + normal();
+        other[i] = label[i] + normal();
+    }
+    double auc = stats_auc(score, label, ROWS);
+    size_t none = 0;
+    size_t whole = 0;
+    ck_assert(mallopt(M_MMAP_THRESHOLD, 64 * KIB) == 1);   // so that nothing freed is taken again
+    for (int kib = 0; kib <= MOST; kib += 60) {
+        struct rlimit before;
+        FILE *statm = fopen("/proc/self/statm", "r");
+        unsigned long pages = 0;
+        ck_assert(statm != NULL && fscanf(statm, "%lu", &pages) == 1 && getrlimit(RLIMIT_AS, &before) == 0);
+        fclose(statm);
+        struct rlimit tight = {(rlim_t)pages * 4096 + (rlim_t)kib * KIB, before.rlim_max};
+        ck_assert(setrlimit(RLIMIT_AS, &tight) == 0);
+        PairedDifference paired;
+        double one = stats_auc(score, label, ROWS);
+        stats_paired(METRIC_AUC, (Predictions){score, ROWS, 1}, (Predictions){other, ROWS, 1}, label,
+                     &paired);
+        ck_assert(setrlimit(RLIMIT_AS, &before) == 0);
+        ck_assert(isnan(one) || one == auc);
+        ck_assert(!isfinite(paired.standard_error) || (paired.standard_error > 1e-4 && paired.a == auc));
+        none += isnan(paired.standard_error) ? 1 : 0;
+        whole += isfinite(paired.standard_error) ? 1 : 0;
+    }
+    ck_assert(none > 0 && whole > 0);
+    free(score);
+    free(other);
+    free(label);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stats_error");
@@ -185,6 +232,9 @@ static Suite *suite(void)
     tcase_add_test(t, the_least_margin_is_told_with_its_power);
     tcase_add_loop_test(t, nothing_is_told_from_nothing, 0, sizeof unsound / sizeof unsound[0]);
     tcase_add_test(t, holm_is_closed_testing);
+#ifndef __SANITIZE_ADDRESS__   // whose shadow needs the address space
+    tcase_add_test(t, short_memory_gives_no_number);
+#endif
     suite_add_tcase(s, t);
     return s;
 }
