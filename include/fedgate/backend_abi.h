@@ -72,8 +72,7 @@ typedef struct FedgateMemoryUse {
 typedef struct FedgateTraceTrust {
     int64_t dropped, zero_timestamps, causality;
     char reason[128];   // empty, or what else is wrong
-    // No doubts: what the profiler says it took itself, and calls in which the host waited for the device.
-    int64_t overheads, overhead_ns, waits, wait_ns;
+    int64_t overheads, overhead_ns;   // no doubts: what the profiler says it took itself
 } FedgateTraceTrust;
 
 typedef enum FedgateMemory { FEDGATE_MEMORY_DEVICE, FEDGATE_MEMORY_PINNED } FedgateMemory;

@@ -30,8 +30,7 @@
 //     the begin or end of a window lies between. Needed unless source is "cpu staging thread", which records
 //     every step
 //   observation_ns [o]: integer, what windows cost the run, shown only
-//   observer [o]: { overheads overhead_ns waits wait_ns: integers }, of the windows: the profiler's own time, and
-//     calls in which the host waited for the device, shown only
+//   observer [o]: { overheads overhead_ns: integers }, the profiler's own time in the windows, shown only
 //   steps: { index[] length_ns[] copy_ns[] hidden_ns[] kernel_ns[] busy_ns[] starved_ns[] h2d_bytes[]
 //     pageable_bytes[] wait_ns[] [o] }, the fields of StepOverlap (timeline.h)
 //   trust: { dropped zero_timestamps causality: integers, 0 when trusted; reasons[]: texts, empty when

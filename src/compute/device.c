@@ -356,8 +356,6 @@ bool device_trace_end(Device *device, FedgateTraceTrust *trust, Error *error)
     trust->causality += seen.causality;
     trust->overheads += seen.overheads;
     trust->overhead_ns += seen.overhead_ns;
-    trust->waits += seen.waits;
-    trust->wait_ns += seen.wait_ns;
     return !seen.reason[0] || trust->reason[0] ||
            text_copy(trust->reason, sizeof trust->reason, seen.reason) ||
            FAIL(error, ERROR_DEVICE, 0, "a trace says too much about its trust");

@@ -10,7 +10,7 @@
 #include <fedgate/fault.h>
 #include <stdlib.h>
 
-enum { LAUNCH_BYTES = 16 << 20, LAUNCH_MOST = 32 };
+enum { LAUNCH_BYTES = 32 << 20, LAUNCH_MOST = 32 };
 
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records)
 {
@@ -199,8 +199,10 @@ static bool give(Launcher *launcher, int64_t to, Error *error)
     bool good = launcher->records && seen ? give_recorded(launcher, error)
                                           : give_singly(launcher, launcher->at, to, error);
     launcher->apart = false;
-    if (whole)
+    if (whole && !launcher->eager[group->slot]) {
         launcher->eager[group->slot] = true;
+        launcher->fresh = launcher->given;
+    }
     return good;
 }
 

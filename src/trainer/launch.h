@@ -33,7 +33,7 @@ typedef struct Launcher {
     int64_t at;   // batches of the group that were given
     bool records, rehearses;   // rehearses: nothing is done between steps
     bool eager[LAUNCH_SLOTS];   // a full group of this slot was given step by step
-    int64_t fresh;   // launches given when a recording was made last
+    int64_t fresh;   // launches given when a recording was made, or became due, last
     DeviceRecording *recording[LAUNCH_SLOTS];
     int64_t warm;
     Launch launch[LAUNCHES];

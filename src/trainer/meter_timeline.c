@@ -154,14 +154,12 @@ static Json *put_trust(const TimelineTrust *trust, const FedgateTraceTrust *trac
     return json;
 }
 
-// What the profiler says of itself and of the host beside the device, in the windows.
+// What the profiler says of itself, in the windows.
 static Json *put_observer(const FedgateTraceTrust *traced)
 {
     Json *json = json_make_object();
     json_put_integer(json, "overheads", traced->overheads);
     json_put_integer(json, "overhead_ns", traced->overhead_ns);
-    json_put_integer(json, "waits", traced->waits);
-    json_put_integer(json, "wait_ns", traced->wait_ns);
     return json;
 }
 

@@ -54,16 +54,25 @@ void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_s
                          .planned = (size_t)count};
 }
 
+// One is late when it waited for two periods, or when there would be no room for it and those that follow.
+static bool is_late(const Meter *meter, int64_t step)
+{
+    const Windows *windows = &meter->windows;
+    int64_t left = (int64_t)(windows->planned - windows->count), room = meter->planned - step;
+    return step >= windows->next + 2 * windows->period || room < left * windows->length + windows->length / 2;
+}
+
 bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled)
 {
     const Windows *windows = &meter->windows;
-    if (!settled && step < windows->next + windows->period / 2)   // later it is taken as it is
+    bool taken = step >= windows->next && is_late(meter, step);   // as it is
+    if (!settled && !taken)
         return false;
     if (!windows->primed && !windows->open && step >= windows->next - windows->prime)
         return true;
     if (windows->open || windows->count == windows->planned || step < windows->next)
         return false;
-    return boundary - step >= windows->length || step >= windows->next + windows->period / 2;
+    return boundary - step >= windows->length || taken;
 }
 
 bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error)
@@ -117,8 +126,7 @@ bool windows_end(Meter *meter, Device *device, int64_t step, Error *error)
     window->to_ns = meter->device_steps.ended_ns[(step - 1) % STEP_ENDED];
     windows->open = false;
     windows->count++;
-    while (windows->next <= step)
-        windows->next += windows->period > 0 ? windows->period : 1;
+    windows->next = at_least(windows->next + windows->period, step);
     windows->cost_ns += clock_monotonic_ns(clock_real()) - begin_ns;
     return good;
 }

@@ -243,21 +243,11 @@ static void add_work(Reading *to, const TraceWork &work)
         to->works[to->count++] = work;
 }
 
-// What is no work of the device: calls in which the host waited for it, and the profiler's own time.
-static void count_time(FedgateTraceTrust *trust, const CUpti_Activity *record)
+// The profiler's own time.
+static void count_overhead(FedgateTraceTrust *trust, const CUpti_ActivityOverhead3 *record)
 {
-    if (record->kind == CUPTI_ACTIVITY_KIND_OVERHEAD) {
-        const CUpti_ActivityOverhead3 *overhead = (const CUpti_ActivityOverhead3 *)record;
-        trust->overheads++;
-        trust->overhead_ns += (int64_t)(overhead->end - overhead->start);
-    } else if (record->kind == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION) {
-        const CUpti_ActivitySynchronization2 *wait = (const CUpti_ActivitySynchronization2 *)record;
-        if (wait->type ==
-            CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT)   // the device's, not the host's
-            return;
-        trust->waits++;
-        trust->wait_ns += (int64_t)(wait->end - wait->start);
-    }
+    trust->overheads++;
+    trust->overhead_ns += (int64_t)(record->end - record->start);
 }
 
 static void read_record(void *context, const CUpti_Activity *record)
@@ -269,8 +259,8 @@ static void read_record(void *context, const CUpti_Activity *record)
         add_work(to, read_copy(to->trace, (const CUpti_ActivityMemcpy6 *)record));
     else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET)
         add_work(to, read_set(to->trace, (const CUpti_ActivityMemset4 *)record));
-    else
-        count_time(to->trust, record);
+    else if (record->kind == CUPTI_ACTIVITY_KIND_OVERHEAD)
+        count_overhead(to->trust, (const CUpti_ActivityOverhead3 *)record);
 }
 
 static void give_spans(CudaDevice *device, const Reading *reading, const CuptiCalls *calls, int64_t synced,
