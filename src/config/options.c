@@ -115,7 +115,7 @@ const Option config_options[] = {
     {"train.scale_stop", OPTION_INTEGER, "20", 1, 1000000, NULL, "steps",
      "training stops after so many skipped steps in a row (fp16)", ID},
     {"train.launch_steps", OPTION_INTEGER, "0", 0, 64, NULL, "steps",
-     "steps given to the device at once (results do not depend on it); 0: as many as 16 MiB of rows hold, at "
+     "steps given to the device at once (results do not depend on it); 0: as many as 32 MiB of rows hold, at "
      "most 32", 0},
     {"train.checkpoint_every", OPTION_INTEGER, "200", 1, 1000000000, NULL, "steps",
      "steps between checkpoints that resume bit for bit", 0},
@@ -249,7 +249,7 @@ const Option config_options[] = {
     {"input.missing", OPTION_REAL, "0.5", 0, 1, NULL, "ratio", "most missing values in a column", POL},
     {"input.unseen", OPTION_REAL, "0.05", 0, 0.5, NULL, "ratio",
      "most rows of a column with a category not seen in training", POL},
-    {"input.outside", OPTION_REAL, "0.02", 0, 0.5, NULL, "ratio",
+    {"input.outside", OPTION_REAL, "0.02", 0, 1, NULL, "ratio",
      "most values of a column outside the training range, widened by half its width", POL},
     {"input.drift", OPTION_REAL, "0.25", 0, 1, NULL, "PSI",
      "most population stability index of a column against the live version's data", POL},
