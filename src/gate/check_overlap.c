@@ -9,12 +9,14 @@
 #include <stdio.h>
 
 enum { WINDOW_MOST = 100 };
+static const double LEAST_SEEN = 0.95, BYTES_PER_NS_MOST = 1e4, BEHIND_WINDOWS_NS = 1e6;
 static const double WINDOWS_MOST = 2;   // times the steps recorded in them
 
 typedef struct Steps {
     const double *index, *length, *copy, *hidden, *kernel, *busy, *starved, *bytes, *pageable;
     size_t count;
-    double recorded_ns;   // warm-up included
+    size_t recorded;   // warm-up included, here and below
+    double recorded_ns;
 } Steps;
 
 static bool trusted(const Section *timeline)
@@ -82,7 +84,12 @@ static bool read_steps(const Section *timeline, Steps *ret)
         !section_amounts(&section, "pageable_bytes", &ret->pageable)) {
         return false;
     }
+    const double *wait = NULL;   // shown only
+    if (section_has(&section, "wait_ns") && !section_amounts(&section, "wait_ns", &wait)) {
+        return false;
+    }
     ret->count = section.length;
+    ret->recorded = section.length;
     ret->recorded_ns = stats_sum(ret->length, ret->count);
     if (!marked || ret->count == 0) {
         finding_set(section.finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
@@ -241,6 +248,33 @@ static void judge_copies(const Section *timeline, const Steps *s, const Config *
         ruling.kernel_share * 100);
 }
 
+// The steps are those of this run; the staging thread records all of them. Bytes are counted where a copy
+// begins and its time where it runs, which may be behind the end of a window: so much is allowed. Makes a
+// pass worse, nothing better.
+static void judge_of_the_run(const Json *evidence, const Steps *s, Finding *ret)
+{
+    double done = json_number_or(json_find(evidence, "window.done_steps"), INFINITY);
+    double before = json_number_or(json_get(evidence, "resumed_from_step"), 0);
+    if (s->index[s->count - 1] > done) {
+        finding_set(ret, OUTCOME_ERROR, NO_FIGURE, "step %.0f was recorded, %.0f were done",
+                    s->index[s->count - 1], done);
+        return;
+    }
+    double seen = (double)s->recorded / (done - before);
+    if (from_staging_thread(evidence) && isfinite(done) && !(seen >= LEAST_SEEN)) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, (Figure){seen, LEAST_SEEN, "ratio", (int64_t)s->recorded},
+                    "%zu of %.0f steps were recorded", s->recorded, done - before);
+        return;
+    }
+    double bytes = stats_sum(s->bytes, s->count);
+    double most = BYTES_PER_NS_MOST * (stats_sum(s->copy, s->count) + BEHIND_WINDOWS_NS);
+    if (!(bytes <= most)) {
+        finding_set(ret, OUTCOME_ERROR, (Figure){bytes, most, "bytes", (int64_t)s->count},
+                    "%.4g bytes were copied in %.0f ns, which no device can", bytes,
+                    stats_sum(s->copy, s->count));
+    }
+}
+
 void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
 {
     OWNED(Arena, arena_free) *judge = arena_new(JUDGE_MEMORY_BYTES);
@@ -267,6 +301,9 @@ void check_overlap(const Json *evidence, const Config *policy, Finding *ret)
     } else {
         finding_set(ret, OUTCOME_NOT_APPLICABLE, (Figure){NAN, NAN, "", (int64_t)steps.count},
                     "nothing was copied to the device, and the data was not declared resident");
+    }
+    if (ret->outcome == OUTCOME_PASS) {
+        judge_of_the_run(evidence, &steps, ret);
     }
     judge_device_steps(evidence, &timeline, steps.length, steps.count, policy, ret);
 }
