@@ -99,7 +99,7 @@ void trainer_shape(const Config *config, const Maps *maps,
 // Epochs that a run on so many rows begins at most: train.epochs, or fewer where train.max_steps ends it.
 int64_t trainer_epochs(const Config *config, int64_t train_rows);
 // Steps given to the device at once, so batches copied as one (FeedSpec.group): option train.launch_steps, or
-// as many as 16 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
+// as many as 32 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records);
 // The same for an epoch of so many rows: as many groups as it needs at the most steps a launch may have, all
 // of them as long as can be. What is left over at its end, given step by step, is then fewer batches than

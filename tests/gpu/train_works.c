@@ -130,7 +130,7 @@ static Config *configure(const Place *place, const Work *work, const char *preci
                  {"determinism.steps", "100000", 0},
                  {"telemetry.window", "1000000", 0},
                  {"input.rows", "memory", 0},
-                 {"input.workers", "8", 0},
+                 {"input.workers", "12", 0},
                  {"input.prefetch", "8", 0},
                  {"input.host_memory", "32GB", 0},
                  {"input.resident", resident ? "true" : "false", 0}};

@@ -1,21 +1,24 @@
 // columns.cu - passes over a matrix that add up its columns: bias gradients, dReLU with the bias gradient of
 // the layer below, and the whole backward pass of a layer of one output.
 //
-// A block owns 32 packs of columns (a tile) and a chunk of rows; its 16 rows of threads walk the chunk, then
+// A block owns 32 packs of columns (a tile) and a chunk of rows; its rows of threads walk the chunk, then
 // their sums are added. The block that ends last in its tile adds the chunks up. Chunks, and which thread
 // adds what, follow from the shape alone, not from alignment.
 #include "cuda_element.h"
 
 enum {
-    LINES = 16,   // rows of threads in a block
-    THREADS = LINES * CUDA_WARP,
     CHUNK_LEAST = 32,   // rows
     CHUNKS_MOST = 128,
     BLOCKS_MOST = 1024,   // but for one chunk
-    RESIDENT = 2   // blocks that fit a multiprocessor by their registers
+    THREADS_RESIDENT = 1024   // of a multiprocessor, about: what registers leave room for
 };
 
 typedef enum Pass { PASS_SUM, PASS_MASK, PASS_OUTER } Pass;
+
+// Rows of threads in a block: an outer product needs more registers.
+template <Pass PASS> struct Block {
+    enum : int { LINES = PASS == PASS_OUTER ? 8 : 16, THREADS = LINES * CUDA_WARP };
+};
 
 template <typename T> struct Columns {
     const T *x;   // the matrix that is read
@@ -34,8 +37,7 @@ template <typename T> struct Shape {
     enum : int {
         COUNT = Pack<T>::COUNT,
         TILE = COUNT * CUDA_WARP,   // columns
-        QUADS = TILE / 4,
-        GROUPS = THREADS / QUADS   // of threads, when chunks are added
+        QUADS = TILE / 4
     };
 };
 
@@ -76,6 +78,7 @@ template <typename T, Pass PASS, bool WHOLE>
 static __device__ inline void walk(const Columns<T> &c, int chunk, int64_t column, int left, Sums<T> &sums)
 {
     enum { DEPTH = PASS == PASS_MASK ? 2 : 4 };
+    enum { LINES = Block<PASS>::LINES };
     const int64_t first = chunk * c.chunk, step = LINES * c.width;
     const int rows = (int)(first + c.chunk < c.rows ? c.chunk : c.rows - first);
     const int64_t at = (first + threadIdx.y) * c.width + column;
@@ -140,7 +143,7 @@ template <typename T> static __device__ inline float *dy_partial(const Columns<T
 
 // Adds the lines up and leaves their sum: in its place when there is but one chunk, else among the partial
 // sums.
-template <typename T>
+template <typename T, Pass PASS>
 static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::COUNT], float *part, float *to,
                              int which, int chunk)
 {
@@ -150,7 +153,7 @@ static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::C
     for (int k = 0; k < COUNT; k += 4)
         *(float4 *)(part + (int)threadIdx.y * TILE + (int)threadIdx.x * COUNT + k) =
             float4{mine[k], mine[k + 1], mine[k + 2], mine[k + 3]};
-    const float sum = fold(part, LINES, TILE);
+    const float sum = fold(part, Block<PASS>::LINES, TILE);
     if (thread_of_block() >= TILE)
         return;
     if (c.chunks > 1)
@@ -160,10 +163,14 @@ static __device__ void leave(const Columns<T> &c, const float (&mine)[Pack<T>::C
 }
 
 // One block waits for all of it, so both sums and many chunks are on their way at a time.
-template <typename T>
+template <typename T, Pass PASS>
 static __device__ void add_chunks(const Columns<T> &c, float *part, float *const (&to)[2])
 {
-    enum { TILE = Shape<T>::TILE, QUADS = Shape<T>::QUADS, GROUPS = Shape<T>::GROUPS };
+    enum {
+        TILE = Shape<T>::TILE,
+        QUADS = Shape<T>::QUADS,
+        GROUPS = Block<PASS>::THREADS / QUADS
+    };   // of threads
     const int quad = thread_of_block() % QUADS, group = thread_of_block() / QUADS;
     const int64_t column = (int64_t)blockIdx.x * TILE + thread_of_block();
     float4 sum[2] = {};
@@ -189,12 +196,12 @@ static __device__ void add_chunks(const Columns<T> &c, float *part, float *const
 }
 
 // The sum of dy, in the blocks of the first tile: every thread of a line has its line's.
-template <typename T>
+template <typename T, Pass PASS>
 static __device__ void leave_slopes(const Columns<T> &c, float mine, float *part, int chunk)
 {
     if (threadIdx.x == 0)
         part[threadIdx.y] = mine;
-    const float sum = fold(part, LINES, 1);
+    const float sum = fold(part, Block<PASS>::LINES, 1);
     if (thread_of_block() > 0)
         return;
     if (c.chunks > 1)
@@ -217,10 +224,11 @@ template <typename T> static __device__ void add_slopes(const Columns<T> &c)
 }
 
 template <typename T, Pass PASS, bool WHOLE>
-__global__ void __launch_bounds__(THREADS, RESIDENT) columns(Columns<T> c)
+__global__ void __launch_bounds__(Block<PASS>::THREADS, THREADS_RESIDENT / Block<PASS>::THREADS -
+                                                            (PASS == PASS_OUTER)) columns(Columns<T> c)
 {
     begin_kernel();
-    __shared__ __align__(16) float part[LINES * Shape<T>::TILE];
+    __shared__ __align__(16) float part[Block<PASS>::LINES * Shape<T>::TILE];
     const int64_t column = ((int64_t)blockIdx.x * CUDA_WARP + threadIdx.x) * Pack<T>::COUNT,
                   left = c.width - column;
     // what a product wrote last is in the cache still, and what is masked last is for the next product
@@ -230,15 +238,15 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) columns(Columns<T> c)
     if (left > 0)
         walk<T, PASS, WHOLE>(c, chunk, column, (int)(left < Pack<T>::COUNT ? left : Pack<T>::COUNT), sums);
     if (PASS != PASS_MASK)
-        leave(c, sums.x, part, c.sums, 0, chunk);
+        leave<T, PASS>(c, sums.x, part, c.sums, 0, chunk);
     if (PASS != PASS_SUM && c.dx_sums)
-        leave(c, sums.dx, part, c.dx_sums, 1, chunk);
+        leave<T, PASS>(c, sums.dx, part, c.dx_sums, 1, chunk);
     if (slopes)
-        leave_slopes(c, sums.dy, part, chunk);
+        leave_slopes<T, PASS>(c, sums.dy, part, chunk);
     if (c.chunks == 1 || (PASS == PASS_MASK && !c.dx_sums) ||
         !last_block(c.counters + blockIdx.x, (unsigned)c.chunks))
         return;
-    add_chunks(c, part, {PASS != PASS_MASK ? c.sums : NULL, PASS != PASS_SUM ? c.dx_sums : NULL});
+    add_chunks<T, PASS>(c, part, {PASS != PASS_MASK ? c.sums : NULL, PASS != PASS_SUM ? c.dx_sums : NULL});
     if (slopes)
         add_slopes(c);
 }
@@ -254,7 +262,7 @@ template <typename T, Pass PASS> static void launch(CudaDevice *device, Columns<
     c.partial = (float *)device->scratch;
     c.counters = device->counters;
     const bool whole = c.width % Pack<T>::COUNT == 0 && packs_lie(c.x) && packs_lie(c.dx);
-    const dim3 grid((unsigned)tiles, (unsigned)c.chunks), threads(CUDA_WARP, LINES);
+    const dim3 grid((unsigned)tiles, (unsigned)c.chunks), threads(CUDA_WARP, Block<PASS>::LINES);
     if (whole)
         start(device, columns<T, PASS, true>, grid, threads, c);
     else
