@@ -59,9 +59,14 @@
 //     plan.h, and counts as unknown without a row
 //   bandwidth: bytes/s of the level holding the working set, 0 unknown, does not bind; bandwidth_source
 //     memory_level
-//   claims: [ { name flop bytes time_ns kernel_union_ns count } ], totals over `count` executions; time_ns is
-//     the claimed host time, kernel_union_ns the union of the kernels launched inside it
-//   clock: { host_ns device_ns }, one stretch of the run measured by both clocks
+//   claims: [ { name flop bytes time_ns kernel_union_ns count } ], name "forward" | "backward" | "training
+//     step", totals over `count` executions; time_ns is the claimed host time, kernel_union_ns the union of
+//     the
+//     kernels launched inside it
+//   shape: { numeric embedding[] hidden[] outputs element_bytes batch }, inputs and widths of the network,
+//     those
+//     of the policy: the judge works out FLOP and bytes of every claim from it (plan_pass_work)
+//   clock: { host_ns device_ns }, one stretch of the run measured by both clocks; no claim is longer
 //
 // memory -> memory
 //   device_bytes reserve budget_bytes: budget = floor(device x (1 - reserve)), checked
@@ -75,11 +80,20 @@
 //     what the card held more than before); the arena taken from it; recordings at their peak
 //   arena, pinned_arena [o]: { bytes peak_bytes live_bytes largest_free_bytes most_pieces }, shown
 //   process_peak_bytes [o]: peak resident host memory, shown only
-//   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], kind "device" | "pinned" | "host"
+//   accounts: [ { name kind planned_bytes peak_bytes live_bytes } ], all there, kind "device" | "pinned" |
+//     "host"
 //   validation_bytes [o]: device bytes of validation as planned, inside planned_peak_bytes
 //   refusal [o]: why the plan was refused, or which account asked for more than was left
 //   live: { phase index[] bytes[] }, live device bytes at the same phase of steps over the whole run; at
 //     least 13 (3 of warm-up), not thinned to fewer than 100
+//   series: { index[] live_bytes[] workspace_bytes[] arena_peak_bytes[] largest_free_bytes[] and, unless
+//     device_class is "cpu", driver_bytes[] module_bytes[] other_bytes[] }, read between steps while it
+//     trains
+//     (index: steps done): live bytes and those of them that are scratch; high water and longest free piece
+//     of
+//     the arena; what the driver counts for this process, of it beside arena and recordings (context,
+//     modules,
+//     libraries), and for others. Causes of growth (gate/memory_causes.c); of fewer than 5 readings none
 //   rehearsal: { ok: bool, peak_bytes }
 //
 // parity -> parity. Producers give errors, the judge has the bars (gate/parity_bars.c). u: unit round-off.
@@ -142,7 +156,12 @@
 //   times as texts and as *_wall_ns agree to the millisecond
 //   end_reason [o]: "planned" (default; done must reach planned) | "patience" | "deadline" | "time_limit"
 //     | "loss_scale"
-//   forecasts: [ { at_step inside end[o] end_upper[o] } ], at least one, every one inside
+//   forecasts: [ { at_step inside at_wall_ns end_wall_ns end_upper_wall_ns blocks; end end_upper shown } ],
+//     at
+//     least one, every one inside: the end, and of 3 blocks on its upper bound with window.margin of what
+//     is left
+//   blocks: { steps seconds[] }, wall time of consecutive blocks of so many steps, stalls in it, as the last
+//     forecast had them: the judge makes it again (plan_window)
 //   deadline_wall_ns; now_wall_ns: when training and evaluation had ended
 //   deadline_note [o]: what daylight saving did to the deadline, shown only
 //   ended_wall_ns: end of step 10, for the late judgement; not asked for in the early one
@@ -155,7 +174,10 @@
 //     live), auc logloss accuracy rmse utility: absent when not defined for the task };
 //     the figures are those of its pair, the candidate's version is `version`
 //   pairs: [ { against value_a value_b difference standard_error lower upper rows identical constant, and for
-//     binary and multiclass tasks utility_a utility_b, a row; margin_kind [o] } ], PairedDifference of
+//     binary and multiclass tasks utility_a utility_b, a row, utility_difference utility_standard_error;
+//     bootstrap: { replicates lower upper, utility_lower utility_upper }, 5 % and 95 % quantiles when the
+//     rows
+//     are drawn again, the same for both, at least 100 times; margin_kind [o] } ], PairedDifference of
 //     stats.h with a = candidate, against "rule" | "prior" | "linear" | "live", one for each model but the
 //     candidate
 //   slices: [ { column value rows candidate reference reference_name difference lower upper; positives
@@ -167,10 +189,22 @@
 // input -> input
 //   rows: { train validation test after_cutoff bad }
 //   columns: [ { name role constant missing_ratio; unseen_ratio (categorical); outside_ratio (numeric);
-//     single_auc (binary task; needed of numeric columns); drift_psi (with reference_version); min max mean
+//     distinct_ratio (distinct values over rows that have one); order_ratio (numeric: steps from row to
+//     row, in
+//     file order, that go the commoner way); single_auc (binary task; by value or by being there);
+//     drift_psi (with reference_version); min max mean
 //     deviation categories: shown } ], role "numeric" | "categorical" | another, not judged; ratios are those
 //     of validation and test rows against the training rows
 //   forbidden_used[] schema_changes[]: texts, empty when good
+//   slices: [ { column value rows positives (binary) } ], test rows of every value of every column in
+//     quality.slices, counted here before there is a model
+//   split: { method, train validation test: [first last] }, numbers of records; method is split.method
+//   target: { mean deviation shares[] (classes) reference }, of the training rows; reference: the same of
+//     the live
+//     version's data, needed with reference_version
+//   polarity (binary, with reference_version): { columns cosine }, of the columns that told the classes
+//     apart in
+//     the live version's data (|2 AUC - 1| >= 0.05): cosine between then and now, signs kept
 //   reference_version: text; absent or null: nothing is live, drift is not applicable
 //
 // distribution -> distribution: { live_kind, and with a release reference_version rows psi mean_difference
@@ -182,16 +216,20 @@
 // cost -> cost: { device_seconds samples cost_per_sample unit rate_per_hour }, of the whole night so far:
 //     device_seconds x rate_per_hour / 3600 / samples in "currency"; without a rate (0) device_seconds /
 //     samples in "device second"
+// What is live is said in quality.models.live.version, input.reference_version and
+//     distribution.reference_version: all the same, or none.
 // release -> rubric: what a person needs beside the checks to accept the release
 //   worked_example: { step wall_ns wait_ns exposed_copy_ns compute_ns rest_ns copy_ns hidden_ns; rest{} sum
-//     shown }, one step of this night; formal: [ { name expected actual tolerance unit; by_hand shown } ], at
-//     least 4, tables a reader can check by hand, computed by this program tonight; fallback: { kind version
+//     shown }, one step of this night; formal: [ { name actual; by_hand expected tolerance
+//     unit shown } ], all of gate/formal.c, tables a reader can check by hand, computed tonight; fallback:
+//     { kind version
 //     verified: bool; problem shown }, what stays live on a refusal, hashed again; owner: text;
 //     simulation [o]: null until a night has one
 //
 // telemetry -> telemetry (late): { rows acknowledged dropped[o] reason[o] }, after the shipper has ended
 // selftest: { refused[] passed[] }, names of planted bad candidates that the gate refused or wrongly let pass
-//   this night (gate_self_test fills both); with any in `passed` nothing can be judged
+//   this night (gate_self_test fills both); with any in `passed` nothing can be judged, nor when a check has
+//   not refused "<check>.absent" and another
 #ifndef FEDGATE_EVIDENCE_H
 #define FEDGATE_EVIDENCE_H
 

@@ -25,6 +25,16 @@ Json *selftest_open(Json *root, const char *first, const char *second)
     return at;
 }
 
+void selftest_each(Json *object, const char *key, void (*change)(Json *entry))
+{
+    const Json *array = json_get(object, key);
+    for (size_t i = 0; i < json_count(array); i++) {
+        if (json_is_object(json_at(array, i))) {
+            change((Json *)(uintptr_t)json_at(array, i));
+        }
+    }
+}
+
 // The sections a check reads, and nothing else of the evidence: "loop", "timeline.source".
 static Json *copy_sections(const Json *evidence, const char *sections)
 {

@@ -21,6 +21,14 @@ static void spoil_pairs(Json *bad, bool identical, double value, double differen
         json_put_bool(pair, "constant", false);
         json_put_number(pair, "utility_a", 0.1);
         json_put_number(pair, "utility_b", 0.1);
+        json_put_number(pair, "utility_difference", 0);
+        json_put_number(pair, "utility_standard_error", 0);
+        Json *drawn = selftest_open(pair, "bootstrap", NULL);
+        json_put_integer(drawn, "replicates", 1000);
+        json_put_number(drawn, "lower", difference);
+        json_put_number(drawn, "upper", difference);
+        json_put_number(drawn, "utility_lower", 0);
+        json_put_number(drawn, "utility_upper", 0);
         json_add(pairs, pair);
     }
     json_put_text(bad, "task", "binary");
@@ -46,6 +54,34 @@ static void copy_of_baseline(Json *bad)
 static void no_better(Json *bad)
 {
     spoil_pairs(bad, false, 0.7, 0);
+}
+
+// Tonight's own pairs, when the rows drawn again say that it was chance, or when decisions got worse.
+static void chance(Json *pair)
+{
+    json_put_number(selftest_open(pair, "bootstrap", NULL), "lower", -1);
+}
+
+static void by_chance(Json *bad)
+{
+    selftest_each(selftest_open(bad, "quality", NULL), "pairs", chance);
+}
+
+static void worse(Json *pair)
+{
+    const double other = json_number_or(json_get(pair, "utility_b"), 0);
+    json_put_number(pair, "utility_a", other - 1e6);
+    json_put_number(pair, "utility_b", other);
+    json_put_number(pair, "utility_difference", -1e6);
+    json_put_number(pair, "utility_standard_error", 0);
+    json_put_number(selftest_open(pair, "bootstrap", NULL), "utility_lower", -1e6);
+    json_put_number(selftest_open(pair, "bootstrap", NULL), "utility_upper", -1e6);
+}
+
+static void worse_decisions(Json *bad)
+{
+    json_put_text(bad, "task", "binary");
+    selftest_each(selftest_open(bad, "quality", NULL), "pairs", worse);
 }
 
 // One slice of the candidate is not a number, where its reference has a figure.
@@ -124,10 +160,8 @@ static void cost_unknown(Json *bad)
 static void wrong_arithmetic(Json *bad)
 {
     Json *formal = json_make_array(), *result = json_make_object();
-    json_put_text(result, "name", "planted");
-    json_put_number(result, "expected", 54);
+    json_put_text(result, "name", "ledger: largest microbatch");
     json_put_number(result, "actual", 55);
-    json_put_number(result, "tolerance", 0);
     json_add(formal, result);
     json_put(selftest_open(bad, "release", NULL), "formal", formal);
 }
@@ -149,6 +183,61 @@ static void leaking_column(Json *bad)
     json_put(selftest_open(bad, "input", NULL), "columns", columns);
 }
 
+static void is_name(Json *column)
+{
+    json_put_number(column, "distinct_ratio", 1);
+    json_put_number(column, "order_ratio", 1);
+}
+
+static void names_rows(Json *bad)
+{
+    selftest_each(selftest_open(bad, "input", NULL), "columns", is_name);
+}
+
+static Json *two_shares(double one)
+{
+    Json *target = json_make_object(), *shares = json_make_array();
+    json_put_number(target, "mean", one);
+    json_put_number(target, "deviation", 0.1);
+    json_add_number(shares, 1 - one);
+    json_add_number(shares, one);
+    json_put(target, "shares", shares);
+    return target;
+}
+
+static void undrifted(Json *column)
+{
+    json_put_number(column, "drift_psi", 0);
+}
+
+// Tonight's own data beside a live version's from which only the label differs.
+static void plant_label(Json *bad, double was, double cosine)
+{
+    Json *input = selftest_open(bad, "input", NULL), *target = two_shares(0.5);
+    json_put_text(bad, "task", "binary");
+    json_put_text(input, "reference_version", "planted");
+    json_put(target, "reference", two_shares(was));
+    json_put(input, "target", target);
+    json_put_integer(selftest_open(input, "polarity", NULL), "columns", 3);
+    json_put_number(selftest_open(input, "polarity", NULL), "cosine", cosine);
+    selftest_each(input, "columns", undrifted);
+}
+
+static void labels_swapped(Json *bad)
+{
+    plant_label(bad, 0.5, -1);
+}
+
+static void other_base_rate(Json *bad)
+{
+    plant_label(bad, 0.0, 1);
+}
+
+static void split_otherwise(Json *bad)
+{
+    json_put_text(selftest_open(selftest_open(bad, "input", NULL), "split", NULL), "method", "planted");
+}
+
 static void rows_lost(Json *bad)
 {
     Json *telemetry = selftest_open(bad, "telemetry", NULL);
@@ -160,8 +249,14 @@ const SelftestVariant selftest_of_model[] = {
     {"quality.nan", "quality", nan_metric, false},
     {"quality.copy", "quality", copy_of_baseline, false},
     {"quality.no_better", "quality", no_better, false},
+    {"quality.chance", "quality", by_chance, false},
+    {"quality.decisions", "quality", worse_decisions, false},
     {"quality.slice", "quality", nan_slice, false},
     {"input.column", "input", leaking_column, false},
+    {"input.names", "input", names_rows, false},
+    {"input.swapped", "input", labels_swapped, false},
+    {"input.base_rate", "input", other_base_rate, false},
+    {"input.split", "input", split_otherwise, false},
     {"distribution.shift", "distribution", scores_moved, false},
     {"distribution.nan", "distribution", scores_unknown, false},
     {"cost.dear", "cost", dear_night, false},

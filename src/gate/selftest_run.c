@@ -1,6 +1,8 @@
 // selftest_run - planted bad runs: nothing hidden, impossible speed, a leak, other bits, a late end.
 #include "selftest_internal.h"
 
+#include <math.h>
+
 static Json *repeat(int64_t value, size_t count)
 {
     Json *array = json_make_array();
@@ -19,7 +21,7 @@ static Json *rising(int64_t first, int64_t by, size_t count)
     return array;
 }
 
-enum { PLANTED_STEPS = 60 };
+enum { PLANTED_STEPS = 60, FRAYED = 12 };
 
 // A timeline of steady steps of 1 ms, each with a copy of 0.3 ms, `hidden` ns of it under kernels of 0.4 ms.
 static Json *planted_timeline(int64_t hidden, int64_t starved, int64_t pageable, size_t steps)
@@ -159,6 +161,26 @@ static void stopped_timer(Json *bad)
     plant_claim(bad, 1000, 2000000);
 }
 
+static void half_the_work(Json *claim)
+{
+    json_put_number(claim, "flop", json_number_or(json_get(claim, "flop"), 1) / 2);
+}
+
+static void half_of_the_work(Json *bad)
+{
+    selftest_each(selftest_open(bad, "plausible", NULL), "claims", half_the_work);
+}
+
+static void for_ever(Json *claim)
+{
+    json_put_number(claim, "time_ns", 1e18);
+}
+
+static void longer_than_the_run(Json *bad)
+{
+    selftest_each(selftest_open(bad, "plausible", NULL), "claims", for_ever);
+}
+
 static void over_budget(Json *bad)
 {
     json_put_integer(selftest_open(bad, "memory", NULL), "measured_peak_bytes", INT64_C(1) << 60);
@@ -171,25 +193,73 @@ static void leak(Json *bad)
     json_put(live, "bytes", rising(1000000, 4096, PLANTED_STEPS));
 }
 
+// Live bytes as tonight, in an arena that frays.
+static void frayed_arena(Json *bad)
+{
+    Json *memory = selftest_open(bad, "memory", NULL);
+    const int64_t live = json_integer_or(json_at(json_find(memory, "live.bytes"), PLANTED_STEPS), 1);
+    Json *series = selftest_open(memory, "series", NULL);
+    const struct {
+        const char *key;
+        int64_t first, by;
+    } columns[] = {{"index", 0, 0},
+                   {"live_bytes", live, 0},
+                   {"workspace_bytes", 0, 0},
+                   {"arena_peak_bytes", 1, 4096},
+                   {"largest_free_bytes", 1, 0},
+                   {"driver_bytes", 1, 0},
+                   {"module_bytes", 1, 0},
+                   {"other_bytes", 1, 0}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        json_put(series, columns[i].key, rising(columns[i].first, i == 0 ? 1 : columns[i].by, FRAYED));
+    }
+}
+
+static void without_end(Json *account)
+{
+    json_put_number(account, "planned_bytes", INFINITY);
+}
+
+static void planned_without_end(Json *bad)
+{
+    selftest_each(selftest_open(bad, "memory", NULL), "accounts", without_end);
+}
+
+static void live_elsewhere(Json *bad)
+{
+    json_put(selftest_open(selftest_open(bad, "memory", NULL), "series", NULL), "live_bytes",
+             repeat(INT64_MAX / 2, json_count(json_find(bad, "memory.series.index"))));
+}
+
+// One bit of tonight's own replays is another.
+static void other_tensor(Json *tensor)
+{
+    json_put_text(tensor, "again", "0000000000000000000000000000000000000000000000000000000000000001");
+}
+
+static void other_tensors(Json *replay)
+{
+    selftest_each(replay, "tensors", other_tensor);
+}
+
 static void other_bits(Json *bad)
 {
-    static const char *const digests[] = {"0000000000000000000000000000000000000000000000000000000000000000",
-                                          "0000000000000000000000000000000000000000000000000000000000000001"};
-    Json *replays = json_make_array();
-    for (int64_t i = 0; i < 2; i++) {
-        Json *tensor = json_make_object();
-        json_put_text(tensor, "name", "planted");
-        json_put_text(tensor, "first", digests[0]);
-        json_put_text(tensor, "again", digests[i]);
-        Json *tensors = json_make_array();
-        json_add(tensors, tensor);
-        Json *replay = json_make_object();
-        json_put_integer(replay, "from_step", i);
-        json_put_integer(replay, "steps", INT64_MAX);
-        json_put(replay, "tensors", tensors);
-        json_add(replays, replay);
+    selftest_each(selftest_open(bad, "determinism", NULL), "replays", other_tensors);
+}
+
+static void replay_later(Json *replay)
+{
+    if (json_integer_or(json_get(replay, "from_step"), 0) > 0) {
+        json_put_integer(replay, "from_step", INT64_MAX);
     }
-    json_put(selftest_open(bad, "determinism", NULL), "replays", replays);
+}
+
+static void never_taken(Json *bad)
+{
+    Json *determinism = selftest_open(bad, "determinism", NULL);
+    json_put(bad, "window", json_make_object());
+    json_put_integer(selftest_open(bad, "window", NULL), "done_steps", 1);
+    selftest_each(determinism, "replays", replay_later);
 }
 
 static void row_dropped(Json *bad)
@@ -223,6 +293,28 @@ static void after_deadline(Json *bad)
     json_put_integer(window, "now_wall_ns", json_integer_or(json_get(window, "deadline_wall_ns"), 1) + 1);
 }
 
+static void much_later(Json *forecast)
+{
+    json_put_integer(forecast, "end_upper_wall_ns", INT64_MAX);
+    json_put_integer(forecast, "blocks", 10);
+}
+
+static void interval_outside(Json *bad)
+{
+    selftest_each(selftest_open(bad, "window", NULL), "forecasts", much_later);
+}
+
+// Blocks of a day each, of a run that was to take twice the steps.
+static void pace_outside(Json *bad)
+{
+    Json *window = selftest_open(bad, "window", NULL);
+    const int64_t done = json_integer_or(json_get(window, "done_steps"), 1);
+    json_put_integer(window, "planned_steps", done * 2);
+    json_put_text(window, "end_reason", "patience");
+    json_put(selftest_open(window, "blocks", NULL), "seconds", repeat(86400, PLANTED_STEPS));
+    json_put_integer(selftest_open(window, "blocks", NULL), "steps", 1);
+}
+
 const SelftestVariant selftest_of_run[] = {
     {"overlap.exposed", "overlap", no_copy_hidden, false},
     {"overlap.starved", "overlap", device_starves, false},
@@ -234,16 +326,24 @@ const SelftestVariant selftest_of_run[] = {
     {"fed.waiting", "fed", always_waiting, false},
     {"plausible.peak", "plausible", faster_than_peak, false},
     {"plausible.timer", "plausible", stopped_timer, false},
+    {"plausible.work", "plausible", half_of_the_work, false},
+    {"plausible.longer", "plausible", longer_than_the_run, false},
     {"closure.unmeasured", "closure", unmeasured_time, false},
     {"closure.other", "closure", residual_span, false},
     {"closure.entries", "closure", entries_of_nothing, false},
     {"memory.budget", "memory", over_budget, false},
     {"memory.leak", "memory", leak, false},
+    {"memory.fragments", "memory", frayed_arena, false},
+    {"memory.planned", "memory", planned_without_end, false},
+    {"memory.contradicts", "memory", live_elsewhere, false},
+    {"determinism.never", "determinism", never_taken, false},
     {"determinism.bits", "determinism", other_bits, false},
     {"determinism.order", "determinism", row_dropped, false},
     {"determinism.copied", "determinism", copied_other_rows, false},
     {"input.nonfinite", "input", inputs_not_finite, false},
     {"window.stopped", "window", stopped_early, false},
+    {"window.interval", "window", interval_outside, false},
+    {"window.pace", "window", pace_outside, false},
     {"window.deadline", "window", after_deadline, false},
 };
 

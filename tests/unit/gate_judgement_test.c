@@ -400,7 +400,7 @@ START_TEST(the_self_test_finds_a_gate_that_passes)
     OWNED(Json, json_free) *refused = json_make_array();
     OWNED(Json, json_free) *passed = json_make_array();
     ck_assert(!gate_self_test_of(judge_that_passes, evidence, policy, refused, passed));
-    ck_assert_uint_eq(json_count(passed), 5);
+    ck_assert_uint_eq(json_count(passed), 7);
     ck_assert_str_eq(json_text_or(json_at(passed, 0), ""), "quality.nan");
 #ifdef FEDGATE_FAULTS
     ck_assert_int_eq(setenv("FEDGATE_FAULT", "selftest.pass=1", 1), 0);

@@ -19,6 +19,97 @@ static Config *with(const char *const *sets, size_t count)
 
 static const int64_t second = 1000000000;
 
+// A pace that has changed for the slower is the pace of what is to come; one for the faster is not believed.
+static const struct {
+    double before, after;
+    size_t changed_at;
+    double remaining;
+} changes[] = {
+    {1, 3, 10, 30},
+    {3, 1, 0, 20},
+    {1, 1.05, 0, 10.25},
+    {1, 1.2, 10, 12},
+};
+
+START_TEST(a_change_for_the_slower_is_what_is_to_come)
+{
+    double blocks[20];
+    WindowForecast forecast;
+    for (size_t i = 0; i < 20; i++)
+        blocks[i] = (i < 10 ? changes[_i].before : changes[_i].after) + (i % 2 == 0 ? 1e-3 : -1e-3);
+    plan_window(blocks, 20, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_uint_eq(forecast.changed_at, changes[_i].changed_at);
+    ck_assert_double_eq_tol(forecast.slower_a_block > 0 ? changes[_i].remaining : forecast.remaining_seconds,
+                            changes[_i].remaining, 0.02);
+}
+END_TEST
+
+START_TEST(a_trend_goes_on)
+{
+    double blocks[11];
+    WindowForecast forecast;
+    for (size_t i = 0; i < 11; i++)
+        blocks[i] = 10 + 0.1 * (double)i;   // the next ten are 11.1 to 12
+    plan_window(blocks, 11, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_uint_eq(forecast.changed_at, 0);
+    ck_assert_double_eq_tol(forecast.slower_a_block, 0.1, 1e-9);
+    ck_assert_double_eq_tol(forecast.remaining_seconds, 115.5, 1e-6);
+    for (size_t i = 0; i < 11; i++)
+        blocks[i] = 10 - 0.1 * (double)i;   // a trend for the faster is not believed
+    plan_window(blocks, 11, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_double_eq(forecast.slower_a_block, 0);
+    ck_assert_double_eq_tol(forecast.remaining_seconds, 95, 1e-6);
+    for (size_t i = 0; i < 11; i++)
+        blocks[i] = 10 + 0.009 * (double)i;   // certain, but of no weight
+    plan_window(blocks, 11, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_double_eq(forecast.slower_a_block, 0);
+}
+END_TEST
+
+START_TEST(stalls_are_told)
+{
+    static double blocks[PLAN_PACE_BLOCKS + 1];
+    WindowForecast forecast;
+    for (size_t i = 0; i <= PLAN_PACE_BLOCKS; i++)
+        blocks[i] = i == 7 ? 31 : 1;
+    plan_window(blocks, 20, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_double_eq_tol(forecast.stalled_ratio, 30.0 / 50, 1e-12);
+    plan_window(blocks, PLAN_PACE_BLOCKS + 1, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_double_eq(forecast.stalled_ratio, 0);   // of more blocks none are told
+    blocks[7] = 0;
+    plan_window(blocks + 7, 1, 100, 1000, 0, 0, 1000 * second, 0, &forecast);
+    ck_assert_double_eq(forecast.stalled_ratio, 0);
+}
+END_TEST
+
+// 2 numeric columns and an embedding of 3, 4 hidden units, 2 outputs of half precision, by hand.
+START_TEST(the_work_of_a_pass_is_that_of_its_products)
+{
+    const int64_t embedding[] = {3}, hidden[] = {4};
+    const PlanShape shape = {.numeric = 2,
+                             .categorical = 1,
+                             .embedding = embedding,
+                             .hidden = hidden,
+                             .layers = 1,
+                             .outputs = 2,
+                             .bytes_per_element = 2};
+    PassWork forward, backward;
+    plan_pass_work(&shape, false, &forward);
+    ck_assert_double_eq(forward.row_flop, 2 * 5 * 4 + 2 * 4 * 2);
+    ck_assert_double_eq(forward.row_bytes, 2 * 5 + 2 * 4 + 2 * 4 + 4 * 2);   // logits are FP32
+    ck_assert_double_eq(forward.pass_bytes, 2 * (5 * 4 + 4 * 2));
+    plan_pass_work(&shape, true, &backward);
+    ck_assert_double_eq(backward.row_flop, 2 * forward.row_flop);   // weights and inputs
+    ck_assert_double_eq(backward.row_bytes, 2 * (2 * (5 + 4) + 2 * (4 + 2)));
+    ck_assert_double_eq(backward.pass_bytes, (4 + 2) * (5 * 4 + 4 * 2));
+    PlanShape numeric = shape;
+    numeric.categorical = 0;
+    numeric.numeric = 5;
+    plan_pass_work(&numeric, true, &backward);
+    ck_assert_double_eq(backward.row_flop, 2 * 5 * 4 + 2 * 2 * 4 * 2);   // numbers need no gradient
+}
+END_TEST
+
 START_TEST(the_forecast_counts_stalls_that_a_median_forgets)
 {
     double blocks[20];
@@ -214,6 +305,11 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("plan window");
     TCase *tests = tcase_create("plan window");
+    tcase_add_loop_test(tests, a_change_for_the_slower_is_what_is_to_come, 0,
+                        sizeof changes / sizeof changes[0]);
+    tcase_add_test(tests, a_trend_goes_on);
+    tcase_add_test(tests, stalls_are_told);
+    tcase_add_test(tests, the_work_of_a_pass_is_that_of_its_products);
     tcase_add_test(tests, the_forecast_counts_stalls_that_a_median_forgets);
     tcase_add_loop_test(tests, a_forecast_is_inside_only_when_its_figure_says_so, 0,
                         sizeof forecasts / sizeof forecasts[0]);
