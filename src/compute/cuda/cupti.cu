@@ -6,7 +6,6 @@
 #include "cuda_cupti.h"
 
 #include <dlfcn.h>
-#include <generated_cuda_runtime_api_meta.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
