@@ -83,6 +83,7 @@ static const FaultRow fault_rows[] = {
     {"file.directory.fail", "The Nth making of a folder fails."},
     {"process.fork.fail", "The Nth fork fails."},
     {"look.fail", "The Nth look at a file or folder fails."},
+    {"release.sector.fail", "The Nth file of a release that is opened lies on a bad sector."},
     // -- all call points but looks, which change nothing, counted as one
     {"call.fail", "The Nth call of any point fails."},
     {"call.fail_from", "The Nth call of any point and every later one fails."},
@@ -175,7 +176,7 @@ bool fault_fires(const char *point)
         BUG("fault point '%s' has too long a name", point);
     double failing = fault_value(name, 0);
     long call = atomic_fetch_add(&fault_calls[find_row(name)], 1) + 1;
-    if (strcmp(point, "look") == 0)
+    if (strcmp(point, "look") == 0 || strcmp(point, "release.sector") == 0)
         return failing > 0 && (double)call == failing;
     double total = (double)(atomic_fetch_add(&fault_total, 1) + 1), from = fault_value("call.fail_from", 0);
     if (total == fault_value("call.kill", 0))

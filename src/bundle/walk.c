@@ -26,8 +26,9 @@ int bundle_open_directory(const char *path, Error *error)
 
 bool bundle_open_file(int directory_fd, const char *name, int *ret_fd, uint64_t *ret_bytes, Error *error)
 {
-    int fd = fault_fires("look")
-                 ? (errno = EACCES, -1)
+    int fd = fault_fires("look") ? (errno = EACCES, -1)
+             : fault_fires("release.sector")
+                 ? (errno = EIO, -1)
                  : openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ENOENT)

@@ -158,8 +158,8 @@ Registry *registry_open(const char *home, Clock *clock, Error *error)
         return NULL;
     }
     registry->clock = clock;
-    if (!text_copy(registry->home, sizeof registry->home, home)) {
-        FAIL(error, ERROR_CONFIG, 0, "path of the home is longer than %d bytes", FILE_PATH_SIZE - 1);
+    if (!text_copy(registry->home, HOME_PATH_SIZE, home)) {
+        FAIL(error, ERROR_CONFIG, 0, "path of the home is longer than %d bytes", HOME_PATH_SIZE - 1);
         goto failed;
     }
     if (!read_home_file(registry, error)) {

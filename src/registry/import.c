@@ -128,8 +128,7 @@ static bool check_known(const Import *import, const Chain *chain, Error *error)
         return false;
     if (barred)
         return FAIL(error, ERROR_DATA, 0, "version '%s' is barred: %s", statement->version, reason);
-    if (known && (!digest_equal(&known->release_digest, &import->check.digest) ||
-                  known->to_kind != import->check.kind))
+    if (known && !digest_equal(&known->release_digest, &import->check.digest))
         return FAIL(error, ERROR_DATA, 0, "it is not the release that pointer record '%lld' made live",
                     (long long)known->seq);
     return check_model(import->registry, chain, statement, error) &&

@@ -68,6 +68,8 @@ static bool write_record(const Registry *registry, const char *directory, Pointe
     registry_step();
     // The other account must be able to remove what a killed mover left; a record is protected by its owner's
     // uid.
+    if (fault_fires("file.directory"))
+        return FAIL(error, ERROR_IO, EIO, "could not make directory '%s'", directory);
     if (mkdir(directory, 0750) != 0 || (registry->shared && chmod(directory, 02770) != 0))
         return FAIL(error, ERROR_IO, errno, "could not make directory '%s'", directory);
     registry_step();
@@ -77,7 +79,7 @@ static bool write_record(const Registry *registry, const char *directory, Pointe
     if (!file_join(path, directory, "release", error) ||
         !text_print(target, sizeof target, "../../releases/%s", record->to))
         return false;
-    if (symlink(target, path) != 0)
+    if (fault_fires("file.link") ? (errno = EIO, true) : symlink(target, path) != 0)
         return FAIL(error, ERROR_IO, errno, "could not create link '%s'", path);
     registry_step();
     return file_sync_directory(directory, error);

@@ -30,6 +30,36 @@ static bool prune(Fixture *own)
     return true;
 }
 
+static bool has_all(void *context, const char *run, bool *ret_acknowledged, Error *error)
+{
+    (void)context;
+    (void)run;
+    (void)error;
+    *ret_acknowledged = true;
+    return true;
+}
+
+static bool thin(Fixture *own)
+{
+    const PruneRequest request = {.keep = 4, .runs = 1, .acknowledged = has_all};
+    PruneResult result;
+    if (!registry_prune(own->registry, &request, &result, &own->error))
+        return false;
+    registry_prune_done(&result);
+    return true;
+}
+
+static void make_runs(void)
+{
+    static const char *const files[] = {"runs/run-1/verdict.json", "runs/run-1/timeline.json",
+                                        "runs/run-1/candidate/weights", "runs/run-2/timeline.json",
+                                        "spool/run-1.spool"};
+    ASSERT_OK(file_make_directories(fixture_path(&f, "runs/run-1/candidate"), 0750, &f.error), &f.error);
+    ASSERT_OK(file_make_directories(fixture_path(&f, "runs/run-2"), 0750, &f.error), &f.error);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        support_write(fixture_path(&f, files[i]), "0123456789");
+}
+
 static bool pin(Fixture *own)
 {
     return registry_pin(own->registry, "", A, "why", &own->error) &&
@@ -98,10 +128,11 @@ static const struct WorkRow {
     const char *live[2];   // afterwards one of these
     bool reverts;
 } work_rows[] = {
-    {"prune", prune, nothing, {D, D}, false},        {"pin and unpin", pin, nothing, {D, D}, false},
-    {"export", export, nothing, {D, D}, false},      {"import", import, nothing, {D, D}, false},
-    {"promote", promote, nothing, {D, C}, false},    {"rollback", roll_back, nothing, {D, C}, false},
-    {"recovery", recover, leave_all, {D, D}, false}, {"revert", recover, rot_live, {C, C}, true},
+    {"prune", prune, nothing, {D, D}, false},        {"prune of runs", thin, make_runs, {D, D}, false},
+    {"pin and unpin", pin, nothing, {D, D}, false},  {"export", export, nothing, {D, D}, false},
+    {"import", import, nothing, {D, D}, false},      {"promote", promote, nothing, {D, C}, false},
+    {"rollback", roll_back, nothing, {D, C}, false}, {"recovery", recover, leave_all, {D, D}, false},
+    {"revert", recover, rot_live, {C, C}, true},
 };
 enum { WORK_COUNT = sizeof work_rows / sizeof work_rows[0] };
 static const char *const modes[] = {"call.fail", "call.fail_from", "call.kill", "registry.step", "look.fail"};
@@ -279,6 +310,9 @@ static void expect_before_recovery(const struct WorkRow *row)
     }
     expect_releases(row, false);
     expect_export();
+    if (row->work == thin)   // what may be judged again, and what nobody asked to go
+        ck_assert(file_exists(fixture_path(&f, "runs/run-1/verdict.json")) &&
+                  file_exists(fixture_path(&f, "runs/run-2/timeline.json")));
 }
 
 static void expect_settled(const struct WorkRow *row)

@@ -182,6 +182,18 @@ START_TEST(a_pruned_release_comes_back_and_can_be_gone_back_to)
 }
 END_TEST
 
+START_TEST(a_pin_that_a_killed_import_left_is_no_hindrance)
+{
+    support_write(fixture_path(&other, "pins/" B ".json"), "{\"format\":1,\"reason\":\"cut\"}");
+    ASSERT_OK(import(), &other.error);
+    ck_assert(there(B));
+    bool pinned;
+    char reason[256];
+    ASSERT_OK(registry_is_pinned(other.registry, B, &pinned, reason, &other.error), &other.error);
+    ck_assert_str_eq(reason, "cut");
+}
+END_TEST
+
 START_TEST(only_the_owner_imports)
 {
     const char *stranger = getuid() == 0 ? "nobody" : "root";
@@ -460,6 +472,7 @@ int main(void)
     tcase_add_test(t, a_file_in_the_working_folder_is_written_too);
     tcase_add_test(t, an_imported_release_is_whole_pinned_and_not_live);
     tcase_add_test(t, a_pruned_release_comes_back_and_can_be_gone_back_to);
+    tcase_add_test(t, a_pin_that_a_killed_import_left_is_no_hindrance);
     tcase_add_test(t, only_the_owner_imports);
     tcase_add_test(t, what_is_no_file_or_no_export_is_refused);
     tcase_add_test(t, an_older_export_offered_again_is_refused);

@@ -199,6 +199,28 @@ START_TEST(rollbacks_in_a_row_go_one_step_further_each_time)
 }
 END_TEST
 
+START_TEST(a_move_whose_words_do_not_fit_is_refused)
+{
+    char run[64];
+    memset(run, 'r', sizeof run - 1);
+    run[sizeof run - 1] = '\0';
+    MoveRequest request = {.kind = MOVE_REVERT, .version = A, .expected_seq = -1, .run = run};
+    PointerRecord record;
+    ASSERT_FAILS(registry_move(f.registry, &request, &record, &f.error), &f.error, ERROR_USAGE,
+                 "is longer than");
+    request.run = NULL;   // neither run nor reason
+    ASSERT_OK(registry_move(f.registry, &request, &record, &f.error), &f.error);
+    ck_assert_str_eq(record.reason, "");
+    ck_assert_str_eq(record.run, "");
+    ASSERT_FAILS(registry_hold(f.registry, "", NULL, &f.error), &f.error, ERROR_USAGE, "hold needs a reason");
+    char home[FILE_PATH_SIZE];
+    memset(home, 'h', sizeof home - 1);
+    home[sizeof home - 1] = '\0';
+    ck_assert(registry_open(home, f.clock, &f.error) == NULL);
+    support_check_error(&f.error, ERROR_CONFIG, "path of the home is longer than 3583 bytes", "open");
+}
+END_TEST
+
 START_TEST(a_rollback_to_the_baseline_bars_the_release_but_never_the_baseline)
 {
     rollback(BASELINE);
@@ -537,6 +559,7 @@ static Suite *suite(void)
     TCase *three = tcase_create("three records");
     tcase_add_checked_fixture(three, set_up_three, tear_down);
     tcase_add_test(three, a_rollback_to_what_is_absent_rotten_barred_or_live_moves_nothing);
+    tcase_add_test(three, a_move_whose_words_do_not_fit_is_refused);
     tcase_add_test(three, rollbacks_in_a_row_go_one_step_further_each_time);
     tcase_add_test(three, a_rollback_to_the_baseline_bars_the_release_but_never_the_baseline);
     tcase_add_test(three, a_rollback_from_a_rotten_release_is_one_move);

@@ -223,6 +223,7 @@ START_TEST(a_candidate_stays_as_long_as_its_slot_is_open)
     json_put_integer(slot, "deadline_wall_ns", clock_wall_ns(f.clock) + fixture_hour_ns);
     ASSERT_OK(registry_slot_write(f.registry, "2026-11-30", slot, &f.error), &f.error);
     support_write(fixture_path(&f, "slots/README"), "nobody's");
+    support_write(fixture_path(&f, "slots/No Slot.json"), "nobody's");
     ASSERT_OK(prune(2, false), &f.error);
     ck_assert_str_eq(why(X), "its slot is open");
     clock_advance(f.clock, 2 * fixture_hour_ns);
@@ -344,6 +345,10 @@ START_TEST(a_release_that_was_pruned_is_not_called_rotten)
     support_check_error(&f.error, ERROR_DATA, "directory is missing", "rollback");
     error_clear(&f.error);
     support_write(fixture_path(&f, "pruned/" B ".json"), "torn");
+    ck_assert(pruned(B));
+    support_write(
+        fixture_path(&f, "pruned/" B ".json"),
+        "{\"format\":1,\"time\":\"a time that is longer than any time that there is to be written\"}");
     ck_assert(pruned(B));
 }
 END_TEST

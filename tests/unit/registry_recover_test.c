@@ -2,6 +2,8 @@
 // to do.
 #include "registry_fixture.h"
 
+#include <fedgate/fault.h>
+
 static Fixture f;
 
 static void set_up(void)
@@ -232,6 +234,21 @@ START_TEST(a_live_release_that_does_not_verify_is_reverted_once)
     expect_settled(row->to, 4);
 }
 END_TEST
+
+#ifdef FEDGATE_FAULTS
+START_TEST(a_live_release_on_a_bad_sector_is_reverted_too)
+{
+    char fault[64];
+    snprintf(fault, sizeof fault, "release.sector.fail=%ld", fault_calls_made("release.sector") + 1);
+    setenv("FEDGATE_FAULT", fault, 1);
+    RecoverResult result = recover();
+    unsetenv("FEDGATE_FAULT");
+    ck_assert(result.reverted);
+    ck_assert_str_eq(result.record.to, A);
+    expect_settled(A, 4);
+}
+END_TEST
+#endif
 
 START_TEST(with_nothing_good_left_nothing_is_changed)
 {
@@ -520,6 +537,9 @@ static Suite *suite(void)
     tcase_add_test(states, a_move_finds_the_switch_unfinished_and_finishes_it_first);
     tcase_add_loop_test(states, a_live_release_that_does_not_verify_is_reverted_once, 0,
                         (int)(sizeof revert_rows / sizeof revert_rows[0]));
+#ifdef FEDGATE_FAULTS
+    tcase_add_test(states, a_live_release_on_a_bad_sector_is_reverted_too);
+#endif
     tcase_add_test(states, with_nothing_good_left_nothing_is_changed);
     tcase_add_test(states, a_promotion_against_a_live_release_that_rotted_is_refused_after_the_revert);
     tcase_add_loop_test(states, a_chain_that_does_not_hold_stops_everything_and_names_the_record, 0,
