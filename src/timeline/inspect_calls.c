@@ -103,7 +103,6 @@ static void add_large(const TraceOp *op, const TraceCall *call, CallFigures *ret
     ret->large_call_ns = sum_ns(ret->large_call_ns, ns);
     ret->large_copy_ns = sum_ns(ret->large_copy_ns, op->end - op->begin);
     ret->large_call_longest_ns = ns > ret->large_call_longest_ns ? ns : ret->large_call_longest_ns;
-    ret->large_inside += op->begin >= call->begin && op->end <= call->end;
 }
 
 static void add_to_host(const TraceOp *op, const TraceCall *call, CallFigures *ret)
@@ -135,7 +134,11 @@ static void measure_copies(const TraceStore *store, DeviceReport *device, int64_
         ret->async_pageable += call->async && op->memory == MEMORY_PAGEABLE;
         if (!to_device) {
             add_to_host(op, call, ret);
-        } else if (op->bytes >= LARGE_BYTES) {
+            continue;
+        }
+        ret->h2d++;
+        ret->h2d_inside += op->begin >= call->begin && op->end <= call->end;
+        if (op->bytes >= LARGE_BYTES) {
             add_large(op, call, ret, call_ns, copy_ns);
         }
     }

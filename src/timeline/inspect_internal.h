@@ -55,9 +55,9 @@ typedef struct CallFigures {
     int64_t sync_count[SYNC_NONE], sync_ns[SYNC_NONE];
     int64_t wait_count, wait_ns, memory_count, memory_ns;   // memory: inside steps after warm-up
     // Host-to-device copies of at least 1 MiB and their calls.
-    int64_t large, large_call_ns, large_copy_ns, large_call_longest_ns, large_inside;
+    int64_t large, large_call_ns, large_copy_ns, large_call_longest_ns;
     double large_call_median_ns, large_copy_median_ns;
-    int64_t d2h, d2h_inside, d2h_call_longest_ns;   // device interval inside the call: the host was blocked
+    int64_t h2d, h2d_inside, d2h, d2h_inside, d2h_call_longest_ns;   // device interval inside the call: the host was blocked
     int64_t async_copies, async_pageable;   // of host copies by a call named ...Async
     int64_t uncorrelated;   // operations without a call
     int64_t medium, medium_exposed;   // host-to-device copies of at least 100 us; less than half hidden

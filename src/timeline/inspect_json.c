@@ -4,6 +4,7 @@
 #include "inspect_internal.h"
 
 #include <fedgate/json.h>
+#include <math.h>
 
 static void put_ratio(Json *object, const char *key, int64_t part, int64_t whole)
 {
@@ -159,7 +160,8 @@ static Json *calls_of(const CallFigures *calls)
     json_put_number(object, "large_call_median_ns", calls->large_call_median_ns);
     json_put_number(object, "large_copy_median_ns", calls->large_copy_median_ns);
     json_put_integer(object, "large_call_longest_ns", calls->large_call_longest_ns);
-    json_put_integer(object, "large_inside_call", calls->large_inside);
+    json_put_integer(object, "h2d_called", calls->h2d);
+    json_put_integer(object, "h2d_inside_call", calls->h2d_inside);
     json_put_integer(object, "h2d_from_100us", calls->medium);
     json_put_integer(object, "h2d_from_100us_under_half_hidden", calls->medium_exposed);
     json_put_integer(object, "d2h_called", calls->d2h);
@@ -181,7 +183,8 @@ static Json *rules_of(const DeviceReport *device)
     for (int i = 0; i < OVERLAP_RULE_COUNT && device->ruling.steps > 0; i++) {
         Json *row = json_make_object();
         json_put_text(row, "rule", names[i]);
-        json_put_number(row, "value", device->ruling.value[i]);
+        double value = device->ruling.value[i];
+        json_put(row, "value", isfinite(value) ? json_make_number(value) : NULL);
         json_put_number(row, "limit", device->ruling.limit[i]);
         json_put_integer(row, "n", (int64_t)device->ruling.n[i]);
         json_put_bool(row, "holds", overlap_holds(&device->ruling, (OverlapRule)i));
