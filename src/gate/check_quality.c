@@ -355,8 +355,7 @@ static bool one_live(const Json *evidence, const Section *quality)
 {
     static const char *const told[] = {"quality.models.live.version", "input.reference_version",
                                        "distribution.reference_version"};
-    const bool release = release_live(quality, NULL) &&
-                         text_equal(json_text_or(json_get(quality->at, "live_kind"), ""), "release");
+    const bool release = text_equal(json_text_or(json_get(quality->at, "live_kind"), ""), "release");
     const char *first = json_text_or(json_find(evidence, told[0]), NULL);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
         const char *version = json_text_or(json_find(evidence, told[i]), NULL);

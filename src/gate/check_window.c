@@ -138,6 +138,7 @@ static bool pace_agrees(const Section *window, const Config *policy, const Forec
     int64_t steps = 0;
     int64_t planned = 0;
     int64_t deadline = 0;
+    // Plan and deadline were read before: their readers' other branch is for a caller that has not.
     if (!section_child(window, "blocks", "window.blocks", &blocks) ||
         !section_count(&blocks, "steps", &steps) || !section_amounts(&blocks, "seconds", &seconds) ||
         !section_count(window, "planned_steps", &planned) ||
