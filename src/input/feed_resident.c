@@ -81,7 +81,7 @@ static void *make_batches(void *context)
 // This thread works too, so fewer threads than asked for only take longer.
 static void make_epoch(Feed *feed, int64_t epoch)
 {
-    enum { THREADS = 16, ROWS_EACH = 65536 };   // fewer are made sooner than a thread starts
+    enum { THREADS = 16 };
     char *scratch = feed->resident.scratch;
     Making making = {
         .feed = feed,
@@ -89,8 +89,8 @@ static void make_epoch(Feed *feed, int64_t epoch)
         .order = (uint32_t *)(void *)scratch,
         .digest = (uint64_t *)(void *)(scratch + feed_aligned(feed->rows * (int64_t)sizeof(uint32_t)))};
     pthread_t threads[THREADS];
-    int64_t wanted = feed->rows / ROWS_EACH, started = 0;
-    wanted = wanted < feed->spec.workers ? wanted : feed->spec.workers;
+    const int64_t workers = feed->spec.workers, wanted = workers < feed->batches ? workers : feed->batches;
+    int64_t started = 0;
     while (started < wanted - 1 && started < THREADS &&
            pthread_create(&threads[started], NULL, make_batches, &making) == 0)
         started++;

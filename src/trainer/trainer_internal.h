@@ -159,7 +159,8 @@ typedef struct Claimed {
 // When steps ended by the clock of the device, every step of a run: durations in bins a hundredth wide.
 enum { STEP_OCTAVES = 44, STEP_BINS = 64 };
 typedef struct DeviceSteps {
-    int64_t count, covered, total_ns, longest_ns, longest_step;   // covered: by a duration that is in the bins
+    int64_t count, covered, total_ns;   // covered: by a duration that is in the bins
+    int64_t longest_ns, longest_step;
     int64_t apart, apart_ns;   // behind work of the host between steps, or behind a start
     int64_t last_step, last_ns;
     int64_t ended_ns[STEP_ENDED];   // of the last steps, by step mod STEP_ENDED

@@ -17,8 +17,8 @@ typedef struct Work {
     int columns, rows, batch, steps;
     double flop;   // of a sample, forward and backward: 6 x multiply-adds, as the peers count
 } Work;
-// Rates of learning are the peers'. At theirs the products of G3 take a tenth less time than at a tenth of it,
-// which is `slowly`: the card is at its limit of power, and zeros, as of units that died, draw less.
+// Rates of learning are the peers'. At theirs the products of G3 take a tenth less time than at a tenth of
+// it, which is `slowly`: the card is at its limit of power, and zeros, as of units that died, draw less.
 static const Work all_works[] = {
     {"G1", "256,256", "0.001", 32, 1048576, 256, 30000, 6.0 * (32 * 256 + 256 * 256 + 256)},
     {"G2", "256,256", "0.001", 32, 1048576, 8192, 12000, 6.0 * (32 * 256 + 256 * 256 + 256)},
