@@ -256,7 +256,7 @@ const Option config_options[] = {
     {"input.leakage", OPTION_REAL, "0.98", 0.5, 0.999, NULL, "AUC",
      "a single column that predicts the target this well is leakage", POL},
     {"input.identifier", OPTION_REAL, "0.9", 0.05, 1, NULL, "ratio",
-     "a column with so many distinct values a row names rows (numbers only when they count the rows too)", POL},
+     "a column of so many distinct values a row names rows (numbers: when they count the rows too)", POL},
     {"input.target_shift", OPTION_REAL, "0.1", 0, 0.5, NULL, "",
      "most change of the classes' shares, or of the target's mean in its deviations, against the live "
      "version's data", POL},
