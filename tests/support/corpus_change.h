@@ -1,8 +1,8 @@
 // corpus_change - a stored night made into another one: changes of evidence by path.
 //
-// A path is dotted; behind a key, [3] [-1] [*] [a:b] [a:b:stride] take entries of an array (as in Python), and
-// [key=value] or [key=value&key=value] the objects that have these texts. A change is one object: `at` and one
-// operation,
+// A path is dotted; behind a key, [3] [-1] [*] [a:b] [a:b:stride] take entries of an array (as in Python),
+// [key=value] or [key=value&key=value] the objects that have these texts. A change is one object: `at` and
+// one operation,
 //   value X      in place of what is there          new X      a member that is not there yet
 //   factor X     numbers times X, integers stay so  add X      numbers plus X
 //   ramp X       the i-th one taken plus i times X  remove true
@@ -16,7 +16,8 @@
 
 // ERROR_DATA: no path, an unknown operation, nothing taken. The evidence itself is left alone.
 WARN_UNUSED Json *corpus_change(const Json *evidence, const Json *change, Error *error);
-WARN_UNUSED Json *corpus_changes(const Json *evidence, const Json *changes, Error *error);   // an array of them
+// All of an array of them, in order.
+WARN_UNUSED Json *corpus_changes(const Json *evidence, const Json *changes, Error *error);
 // The same from texts: `operation` "value", "remove"..., `argument` JSON.
 WARN_UNUSED Json *corpus_change_text(const Json *evidence, const char *path, const char *operation,
                                      const char *argument, Error *error);
