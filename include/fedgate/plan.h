@@ -119,7 +119,7 @@ typedef struct WindowForecast {
     int64_t end_wall_ns, end_upper_wall_ns;
     bool inside;                     // upper end + margin x remaining <= deadline
     size_t changed_at;               // block from which the pace was another, slower one; 0: none
-    double slower_a_block;           // seconds by which each block takes longer than the one before; 0: no trend
+    double slower_a_block;           // seconds each block takes longer than the one before; 0: no trend
     double stalled_ratio;            // share of the time that blocks of over 3 medians took beyond them
 } WindowForecast;
 enum { PLAN_PACE_BLOCKS = 4096 };   // of more blocks no stalls are told

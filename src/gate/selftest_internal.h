@@ -20,7 +20,8 @@ extern const size_t selftest_of_model_count;
 // The member `second` of the member `first` (second NULL: `first` itself) for writing; made when absent.
 Json *selftest_open(Json *root, const char *first, const char *second);
 
-// `change` every object of the array `key` of `object`; without one nothing was measured, which no judge passes.
+// `change` every object of the array `key` of `object`; without one nothing was measured, which no judge
+// passes.
 void selftest_each(Json *object, const char *key, void (*change)(Json *entry));
 
 #endif

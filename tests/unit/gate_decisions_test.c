@@ -3,15 +3,16 @@
 #include "../../src/gate/gate_internal.h"   // the utility a margin is measured in
 #include "gate_fixture.h"
 
-#define PAIR_OF_LOSS(against, b, difference, utility, gain)                                                        \
+#define PAIR_OF_LOSS(against, b, difference, utility, gain)                                                  \
     "{\"against\":\"" against "\",\"value_a\":0.5,\"value_b\":" b ",\"difference\":" difference              \
     ",\"standard_error\":0,\"lower\":" difference ",\"upper\":" difference                                   \
-    ",\"rows\":1000,\"identical\":false,\"constant\":false,\"utility_a\":0.8,\"utility_b\":" utility            \
-    ",\"utility_difference\":" gain ",\"utility_standard_error\":0.001,\"bootstrap\":{\"replicates\":400,"        \
-    "\"lower\":" difference ",\"upper\":" difference ",\"utility_lower\":" gain ",\"utility_upper\":" gain "}}"
+    ",\"rows\":1000,\"identical\":false,\"constant\":false,\"utility_a\":0.8,\"utility_b\":" utility         \
+    ",\"utility_difference\":" gain ",\"utility_standard_error\":0.001,\"bootstrap\":{\"replicates\":400,"   \
+    "\"lower\":" difference ",\"upper\":" difference ",\"utility_lower\":" gain ",\"utility_upper\":" gain   \
+    "}}"
 #define PAIR_WITHOUT_UTILITY                                                                                 \
     "{\"against\":\"prior\",\"value_a\":0.5,\"value_b\":1,\"difference\":0.5,\"standard_error\":0,"          \
-    "\"lower\":0.5,\"upper\":0.5,\"rows\":1000,\"identical\":false,\"constant\":false,\"bootstrap\":"          \
+    "\"lower\":0.5,\"upper\":0.5,\"rows\":1000,\"identical\":false,\"constant\":false,\"bootstrap\":"        \
     "{\"replicates\":400,\"lower\":0.5,\"upper\":0.5}}"
 #define CLASSES(pairs, models)                                                                               \
     "{\"metric\":\"logloss\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{\"candidate\":{\"logloss\":"   \
@@ -27,18 +28,18 @@ static const Row decision_rows[] = {
     {"classes told apart, decisions worth more",
      "quality",
      {{"task", "\"multiclass\""},
-      {"quality",
-       CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4", "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.7", "0.1"),
-               SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.7"))}},
+      {"quality", CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4",
+                                       "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.7", "0.1"),
+                          SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.7"))}},
      PASS,
      "logloss 0.5 against 0.625 of 'linear'",
      {0}},
     {"classes told apart, decisions worth less than the baseline's",
      "quality",
      {{"task", "\"multiclass\""},
-      {"quality",
-       CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4", "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.81", "-0.01"),
-               SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.81"))}},
+      {"quality", CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4",
+                                       "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.81", "-0.01"),
+                          SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.81"))}},
      FAILS,
      "decision utility a row 0.8 against 0.81 of 'linear': difference -0.01, with 95 % confidence from "
      "-0.01164 to -0.008355: the decisions are worse",
@@ -52,9 +53,9 @@ static const Row decision_rows[] = {
     {"classes are not calibrated as one score is",
      "quality",
      {{"task", "\"multiclass\""},
-      {"quality",
-       CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4", "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.7", "0.1"),
-               SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.7"))},
+      {"quality", CLASSES(PAIR_OF_LOSS("prior", "1", "0.5", "0.4",
+                                       "0.4") "," PAIR_OF_LOSS("linear", "0.625", "0.2", "0.7", "0.1"),
+                          SHOWN("prior", "1", "0.4") "," SHOWN("linear", "0.625", "0.7"))},
       {"quality.calibration", NULL}},
      PASS,
      "0 too small to judge",

@@ -109,9 +109,14 @@ static const Edit good[] = {
     {"version", "\"m-0123456789abcdef\""},
     {"device_class", "\"cpu\""},
     {"selftest",
-     "{\"refused\":[" PROVEN("overlap") "," PROVEN("fed") "," PROVEN("plausible") "," PROVEN("closure") "," PROVEN("memory") "," PROVEN("parity") "," PROVEN("determinism") "," PROVEN(
+     "{\"refused\":[" PROVEN("overlap") "," PROVEN("fed") "," PROVEN("plausible") "," PROVEN("closure") ","
+     "" PROVEN("memory") "," PROVEN("parity") "," PROVEN("determinism") "," PROVEN(
          "window") "," PROVEN("quality") "," PROVEN("input") "," PROVEN("distributi"
-                                                                        "on") "," PROVEN("cost") "," PROVEN("latency") "," PROVEN("rubric") "," PROVEN("telemetry") "],\"passed\":[]}"},
+                                                                        "on") "," PROVEN("cost") ","
+                                                                        "" PROVEN("latency") ","
+                                                                        "" PROVEN("rubric") ","
+                                                                        "" PROVEN("telemetry") "],"
+                                                                        "\"passed\":[]}"},
     {"precision", "\"fp32\""},
     {"task", "\"binary\""},
     {"timeline.source", "\"cpu staging thread\""},
@@ -226,29 +231,29 @@ static const Edit good[] = {
     {"release.worked_example", "{\"step\":7,\"wall_ns\":1000000,\"wait_ns\":10000,\"exposed_copy_ns\":10000,"
                                "\"compute_ns\":900000,\"rest_ns\":79000,\"copy_ns\":200000,"
                                "\"hidden_ns\":190000}"},
-    {"release.formal",
-     "[" WORKED(
-         "ledger: budget",
-         "21.6") "," WORKED("ledger: available",
-                            "18.4") "," WORKED("ledger: largest microbatch",
-                                               "54") "," WORKED("ledger: 54 samples",
-                                                                "21.56") "," WORKED("ledger: 55 samples",
-                                                                                    "21.90") "," WORKED("ledg"
-                                                                                                        "er: "
-                                                                                                        "acti"
-                                                                                                        "vati"
-                                                                                                        "ons "
-                                                                                                        "of "
-                                                                                                        "micr"
-                                                                                                        "obat"
-                                                                                                        "ch "
-                                                                                                        "16",
-                                                                                                        "5."
-                                                                                                        "4"
-                                                                                                        "4") "," WORKED("ledger: microbatch 16",
-                                                                                                                        "8.64") "," WORKED("ledger: microbatch 64", "24.96") "," WORKED("ledger: microbatch 64 is refused", "1") "," WORKED("ledger: microbatch of a batch of 256", "32") "," WORKED("ledger: accumulation of a batch of 256", "8") "," WORKED("ledger: batch of 256", "14.08") "," WORKED("roofline: ridge", "206.25") "," WORKED("roofline: FLOP of a layer", "4194304") "," WORKED("roofline: bytes of a layer", "163840") "," WORKED("roofline: intensity",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         "25.6") "," WORKED("roofline: attainable", "122.88") "," WORKED("overlap: copies [0,4) [6,10), kernels [2,8)", "0.5") "," WORKED("closure: 9.999 us of 1 ms missing", "1") "," WORKED("closure: 10.001 us of 1 ms missing",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               "0") "]"},
+    // clang-format off
+    {"release.formal", "["
+     WORKED("ledger: budget", "21.6") ","
+     WORKED("ledger: available", "18.4") ","
+     WORKED("ledger: largest microbatch", "54") ","
+     WORKED("ledger: 54 samples", "21.56") ","
+     WORKED("ledger: 55 samples", "21.90") ","
+     WORKED("ledger: activations of microbatch 16", "5.44") ","
+     WORKED("ledger: microbatch 16", "8.64") ","
+     WORKED("ledger: microbatch 64", "24.96") ","
+     WORKED("ledger: microbatch 64 is refused", "1") ","
+     WORKED("ledger: microbatch of a batch of 256", "32") ","
+     WORKED("ledger: accumulation of a batch of 256", "8") ","
+     WORKED("ledger: batch of 256", "14.08") ","
+     WORKED("roofline: ridge", "206.25") ","
+     WORKED("roofline: FLOP of a layer", "4194304") ","
+     WORKED("roofline: bytes of a layer", "163840") ","
+     WORKED("roofline: intensity", "25.6") ","
+     WORKED("roofline: attainable", "122.88") ","
+     WORKED("overlap: copies [0,4) [6,10), kernels [2,8)", "0.5") ","
+     WORKED("closure: 9.999 us of 1 ms missing", "1") ","
+     WORKED("closure: 10.001 us of 1 ms missing", "0") "]"},
+    // clang-format on
     {"release.fallback", "{\"kind\":\"baseline\",\"version\":\"m-1\",\"verified\":true}"},
     {"release.owner", "\"owner\""},
     {"release.simulation", "null"},
