@@ -136,7 +136,8 @@ enum { ULPS_LEAST = 2 };   // FP32 runs that begin one ulp off
 // Rows below which one row moves a metric by more than 0.02, so that nothing finer can be told.
 enum { METRIC_ROWS_LEAST = 50 };
 
-// -- figures that no comparison can have given (parity_sound.c); written only over a pass or what is undecided
+// -- figures that no comparison can have given (parity_sound.c); written only over a pass or what is
+// undecided
 void sound_gradients(const Ladder *ladder, const Section *list, const Json *gradients);
 void sound_step(const Ladder *ladder, const Section *list, const Json *steps);
 void sound_scale(const Ladder *ladder, const Section *scale, const ScaleCourse *s);

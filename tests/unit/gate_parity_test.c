@@ -100,7 +100,8 @@ static const Row parity_rows[] = {
     {"a probe twice", "parity", {{"parity.probes", "[" PROBE "," PROBE "]"}}, ERR, "twice", {0}},
     {"probes without any error",
      "parity",
-     {{"parity.probes", "[" PROBED("values below TF32 resolution", "0") "," PROBED("long reduction", "0") "," PROBED(
+     {{"parity.probes", "[" PROBED("values below TF32 resolution", "0") "," PROBED("long reduction", "0") ","
+     PROBED(
          "values below TF32 resolution, one output",
          "0") "," PROBED("values below TF32 resolution, weight gradient",
                          "0") "," PROBED("values below TF32 resolution, input gradient",
@@ -192,10 +193,12 @@ static const ParityRow operation_rows[] = {
      "[3e-7,5e-7,1e-6,2e-6]"}}, FAILS,
      "computes like FP32: its errors are at most 0.839 times", {0}},
     {"no half arm, and no growth", BOTH, {OPERATIONS("5e-8", "0", "5e-8"), {"parity.growth", NULL}}, FAILS,
-     "error of an operation times the root of its length 'assemble' 64x64 is 0 of the norms, must be at least", {0}},
+     "error of an operation times the root of its length 'assemble' 64x64 is 0 of the norms, must be", {0}},
     {"one operation that is not rounded", BF16, {{"parity.operations.0.error", "6e-5"}}, FAILS,
-     "error of an operation times the root of its length 'dense' 64x64 is 0.00096 of the norms, must be at", {0}},
-    {"one operation without error", BOTH, {{"parity.operations.1.error", "0"}}, FAILS, "'assemble' 64x64 is 0 of",
+     "error of an operation times the root of its length 'dense' 64x64 is 0.00096 of the norms, must be at",
+     {0}},
+    {"one operation without error", BOTH, {{"parity.operations.1.error", "0"}}, FAILS,
+     "'assemble' 64x64 is 0 of",
      {0}},
     {"a reference that rounds, and long products that do not", BOTH,
      {{"parity.operations.0.reference_error", "5e-4"}, {"parity.growth.error", "[3e-7,3e-7,3e-7,3e-7]"}},
