@@ -87,8 +87,8 @@ const Command commands[] = {
      .summary = "repeat judgements from stored evidence, perhaps with another policy",
      .more = "EVIDENCE is an evidence file (.json, .json.gz), a run directory (HOME/runs/RUN) or a home:\n"
              "all its runs. One night: its judgement. Several: a line each beside the verdict stored with\n"
-             "it, which would have ended otherwise, and through which check; as JSON an array. Limits are those\n"
-             "of --config, else of the home given by --home, and over them --policy.\n"
+             "it, which would have ended otherwise, and through which check; as JSON an array. Limits are\n"
+             "those of --config, else of the home given by --home, and over them --policy.\n"
              "Ends 0 when all pass, 65 when any cannot be read, else 10 when one is refused, else 11. Late\n"
              "checks (telemetry, end of the window) are left out.\n",
      .options = {{"policy", "FILE", "take the judges' limits from this file"}}},
