@@ -57,7 +57,8 @@ typedef struct CallFigures {
     // Host-to-device copies of at least 1 MiB and their calls.
     int64_t large, large_call_ns, large_copy_ns, large_call_longest_ns;
     double large_call_median_ns, large_copy_median_ns;
-    int64_t h2d, h2d_inside, d2h, d2h_inside, d2h_call_longest_ns;   // device interval inside the call: the host was blocked
+    // ... inside: the device interval lies inside the call; of copies to the host that one was blocked
+    int64_t h2d, h2d_inside, d2h, d2h_inside, d2h_call_longest_ns;
     int64_t async_copies, async_pageable;   // of host copies by a call named ...Async
     int64_t uncorrelated;   // operations without a call
     int64_t medium, medium_exposed;   // host-to-device copies of at least 100 us; less than half hidden

@@ -150,6 +150,21 @@ static void note_slow(DeviceReport *device, double *scratch)
     }
 }
 
+// Traces of sampled windows: what lies between them is idle in the figures of the whole, and was not
+// recorded.
+static void note_windows(DeviceReport *device)
+{
+    int64_t covered = 0;
+    for (size_t i = 0; i < device->step_count; i++) {
+        covered = sum_ns(covered, device->steps[i].length_ns);
+    }
+    if (device->step_count > 0 && device->host_step_count == 0 && covered < device->span_ns / 2) {
+        NOTE(device,
+             "the steps cover %.2f %% of the span; idle counts what lies between, which was not recorded",
+             (double)covered / (double)device->span_ns * 100);
+    }
+}
+
 static void note_host(DeviceReport *device)
 {
     if (device->calls.memory_count > 0) {
@@ -263,6 +278,7 @@ bool inspect_judge(const TraceStore *store, const OverlapLimits *limits, DeviceR
         note_input(device);
         note_slow(device, numbers);
         note_host(device);
+        note_windows(device);
         device->word = word_of(device);
         SCOPED_TEXT text = {0};
         text_init(&text, sizeof device->reason - 1);

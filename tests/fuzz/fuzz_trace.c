@@ -42,59 +42,37 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 
 enum { ROOM = 16 * 1024 };
 
-#define EVENT(cat, name, pid, ts, dur, args)                                                                 \
-    "{\"ph\": \"X\", \"cat\": \"" cat "\", \"name\": \"" name "\", \"pid\": " pid                            \
+// One event a line.
+// clang-format off
+#define E(cat, name, pid, ts, dur, args)                                                                   \
+    "{\"ph\": \"X\", \"cat\": \"" cat "\", \"name\": \"" name "\", \"pid\": " pid                           \
     ", \"tid\": \"planted\", \"ts\": " ts ", \"dur\": " dur ", \"args\": {" args "}}"
+#define CALL(name, ts, correlation) E("cuda_runtime", name, "9", ts, "20", "\"correlation\": " correlation)
+#define ON(stream, correlation) "\"device\": 0, \"stream\": " stream ", \"correlation\": " correlation
+#define OWN(step, bytes)        "\"step\": " step ", \"bytes\": " bytes
 static const char *const seeds[] = {
-    " {\"schemaVersion\": 1, \"a\": [{\"b\": \"\\\"]}\"}], \"traceEvents\": [" EVENT("user_annotation", "ProfilerStep#5", "9", "100", "900.5", "\"External id\": 5") "," EVENT("user_annotation", "ProfilerStep#6", "9", "1000.500", "900", "\"External id\": 6") "," EVENT(
-        "cuda_runtime", "cudaMemcpyAsync", "9", "110", "20",
-        "\"correlation\": 1") "," EVENT("cuda_runtime", "cudaStreamSynchronize", "9", "210", "20",
-                                        "\"correlation\": 7") "," EVENT("gpu_memcpy",
-                                                                        "Memcpy HtoD (Pinned -> Device)",
-                                                                        "0", "150", "300",
-                                                                        "\"device\": 0, \"stream\": 14, "
-                                                                        "\"correlation\": 1, \"bytes\": "
-                                                                        "1048576") "," EVENT("kernel",
-                                                                                             "planted", "0",
-                                                                                             "200.123", "400",
-                                                                                             "\"device\": 0, "
-                                                                                             "\"stream\": 7, "
-                                                                                             "\"correlation\""
-                                                                                             ": 2") "," EVENT("cuda_runtime",
-                                                                                                              "cudaLaunchKernel",
-                                                                                                              "9",
-                                                                                                              "1100",
-                                                                                                              "20",
-                                                                                                              "\"correlation\": 3") "," EVENT("kernel",
-                                                                                                                                              "ncclKernel",
-                                                                                                                                              "0",
-                                                                                                                                              "1200",
-                                                                                                                                              "0",
-                                                                                                                                              "\"device\": 0, \"stream\": 7, \"correlation\": 3") "],\"n\": N/A}",
-    " [" EVENT("Operator", "enumerate(DataLoader)#_S.__next__", "9", "5", "90", "\"Call stack\": \"planted\"") "," EVENT(
-        "Memcpy", "Memcpy DtoH (Device -> Pageable)", "0", "7",
-        "9", "\"stream\": 7, \"bytes\": 5") "," EVENT("Memset", "Memset (Device)", "0", "17", "9",
-                                                      "\"stream\": 7, \"bytes\": 5") "," EVENT("Kernel",
-                                                                                               "planted",
-                                                                                               "1", "1e3",
-                                                                                               "9e-1",
-                                                                                               "\"stream\": "
-                                                                                               "7") "]",
-    " {\"dropped\":0,\"traceEvents\":[" EVENT("step", "step", "1", "5", "0", "\"step\":0") "," EVENT(
-        "step", "step", "1", "105", "0",
-        "\"step\":1") "," EVENT("step", "step", "1", "205", "90",
-                                "\"step\":2") "," EVENT("kernel", "k", "1", "5", "60",
-                                                        "\"step\":0,\"bytes\":0,\"pageable\":false,"
-                                                        "\"launched\":4") "," EVENT("copy_h2d", "c", "1",
-                                                                                    "15", "60",
-                                                                                    "\"step\":0,\"bytes\":77,"
-                                                                                    "\"pageable\":true") "," EVENT("host_wait",
-                                                                                                                   "w",
-                                                                                                                   "1",
-                                                                                                                   "25",
-                                                                                                                   "60",
-                                                                                                                   "\"step\":1") "]}",
+    " {\"schemaVersion\": 1, \"a\": [{\"b\": \"\\\"]}\"}], \"traceEvents\": ["
+    E("user_annotation", "ProfilerStep#5", "9", "100", "900.5", "\"External id\": 5") ","
+    E("user_annotation", "ProfilerStep#6", "9", "1000.500", "900", "\"External id\": 6") ","
+    CALL("cudaMemcpyAsync", "110", "1") ","
+    CALL("cudaStreamSynchronize", "210", "7") ","
+    E("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", "0", "150", "300", ON("14", "1") ", \"bytes\": 1048576")
+    "," E("kernel", "planted", "0", "200.123", "400", ON("7", "2")) ","
+    CALL("cudaLaunchKernel", "1100", "3") ","
+    E("kernel", "ncclKernel", "0", "1200", "0", ON("7", "3")) "],\"n\": N/A}",
+    " ["
+    E("Operator", "enumerate(DataLoader)#_S.__next__", "9", "5", "90", "\"s\": \"planted\"") ","
+    E("Memcpy", "Memcpy DtoH (Device -> Pageable)", "0", "7", "9", "\"stream\": 7, \"bytes\": 5") ","
+    E("Memset", "Memset (Device)", "0", "17", "9", "\"stream\": 7, \"bytes\": 5") ","
+    E("Kernel", "planted", "1", "1e3", "9e-1", "\"stream\": 7") "]",
+    " {\"dropped\":0,\"traceEvents\":["
+    E("step", "step", "1", "5", "0", OWN("0", "0")) "," E("step", "step", "1", "105", "0", OWN("1", "0")) ","
+    E("step", "step", "1", "205", "90", OWN("2", "0")) ","
+    E("kernel", "k", "1", "5", "60", OWN("0", "0") ",\"pageable\":false,\"launched\":4") ","
+    E("copy_h2d", "c", "1", "15", "60", OWN("0", "77") ",\"pageable\":true") ","
+    E("host_wait", "w", "1", "25", "60", OWN("1", "0")) "]}",
 };
+// clang-format on
 static const char *const words[] = {
     "1e308",
     "-1",

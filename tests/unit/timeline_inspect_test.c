@@ -728,6 +728,22 @@ START_TEST(our_own_traces_come_back_as_they_were)
 }
 END_TEST
 
+START_TEST(sampled_windows_say_how_much_they_cover)
+{
+    Trace trace = trace_new(0);
+    for (int i = 0; i < 4; i++) {
+        char step[32];
+        snprintf(step, sizeof step, "\"step\": %d", 50 * i);
+        event(&trace, "step", "step", 1, 1000 + 1000 * i, 100, step);
+        event(&trace, "kernel", "k", 1, 1000 + 1000 * i, 100, step);
+    }
+    OWNED(Json, json_free) *said = said_of(&trace);
+    ck_assert_uint_eq(json_count(json_get(json_at(said, 0), "steps")), 4);
+    ck_assert_ptr_nonnull(
+        strstr(json_text_or(row(said, "notes", 0), ""), "the steps cover 12.90 % of the span"));
+}
+END_TEST
+
 START_TEST(no_text_of_a_trace_comes_out_again)
 {
     Trace trace = trace_new(0);
@@ -830,6 +846,7 @@ static Suite *suite(void)
     tcase_add_test(c, depth_and_length_are_bounded);
     tcase_add_test(c, more_owners_than_there_is_room_for_are_dropped);
     tcase_add_test(c, our_own_traces_come_back_as_they_were);
+    tcase_add_test(c, sampled_windows_say_how_much_they_cover);
     tcase_add_test(c, no_text_of_a_trace_comes_out_again);
     tcase_add_test(c, the_picture_shows_rows_steps_gaps_and_what_is_exposed);
     tcase_add_test(c, a_long_trace_prints_short);
