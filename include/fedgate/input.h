@@ -163,9 +163,6 @@ typedef struct FeedGroup {
 int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int64_t *ret_exposed_ns,
                     Error *error);
 void feed_group_given(Feed *feed, const FeedGroup *group);
-// The same in two parts: the point is here; the copy into the slot is queued, which may be later.
-void feed_group_mark(Feed *feed, int slot);
-void feed_group_refill(Feed *feed, int slot);
 // Evidence `stages`, of the batches taken; limiting: the stage that takes longest per batch and thread, ""
 // when none. copy.busy_ns is only what the host waited for: the device's timeline knows the rest.
 Json *feed_stages(const Feed *feed, const char **ret_limiting);

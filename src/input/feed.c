@@ -196,6 +196,8 @@ int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int6
 static void move_on(Feed *feed, int64_t ticket, bool begun, bool given)
 {
     begun = begun && !feed->serial;   // planted: the next copy is given only when the next batch is asked for
+    if (begun)
+        ring_record(feed, ticket);
     pthread_mutex_lock(&feed->lock);
     if (begun) {
         feed->marked = ticket + 1;
@@ -208,15 +210,8 @@ static void move_on(Feed *feed, int64_t ticket, bool begun, bool given)
     pthread_mutex_unlock(&feed->lock);
 }
 
-static void mark(Feed *feed, int64_t ticket)
-{
-    if (!feed->serial)
-        ring_record(feed, ticket);
-}
-
 void feed_compute_begins(Feed *feed, const FeedBatch *batch)
 {
-    mark(feed, batch->step);
     move_on(feed, batch->step, true, false);
 }
 
@@ -225,20 +220,9 @@ void feed_release(Feed *feed, const FeedBatch *batch)
     move_on(feed, batch->step, false, true);
 }
 
-void feed_group_mark(Feed *feed, int slot)
-{
-    mark(feed, feed->slot[slot].ticket);
-}
-
-void feed_group_refill(Feed *feed, int slot)
-{
-    move_on(feed, feed->slot[slot].ticket, true, true);
-}
-
 void feed_group_given(Feed *feed, const FeedGroup *group)
 {
-    feed_group_mark(feed, group->slot);
-    feed_group_refill(feed, group->slot);
+    move_on(feed, feed->slot[group->slot].ticket, true, true);
 }
 
 void feed_epoch_digest(const Feed *feed, int64_t *ret_rows, uint64_t *ret_digest)

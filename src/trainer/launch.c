@@ -257,28 +257,6 @@ static int64_t advance(Launcher *launcher, int64_t to)
     return trainer->progress.samples - samples;
 }
 
-void launcher_refill(Launcher *launcher, int keep)
-{
-    int done = launcher->holding - keep;
-    for (int i = 0; i < done; i++)
-        feed_group_refill(launcher->loop->feed, launcher->held[i]);
-    for (int i = 0; i < keep && done > 0; i++)
-        launcher->held[i] = launcher->held[i + done];
-    launcher->holding = done > 0 ? keep : launcher->holding;
-}
-
-// A slot may be copied into behind its launch, but there the device begins the next one, for 20 us that hide
-// nothing. With slots enough the copy is queued when the launch behind that one is: amid kernels.
-static void give_back_slot(Launcher *launcher)
-{
-    const bool ring = config_integer(launcher->trainer->config, "input.slots") > LAUNCHES_AHEAD;
-    feed_group_mark(launcher->loop->feed, launcher->group.slot);
-    launcher_refill(launcher, LAUNCHES_AHEAD - 1);
-    launcher->held[launcher->holding++] = launcher->group.slot;
-    if (!ring)
-        launcher_refill(launcher, 0);
-}
-
 // Each part of a launch has two readings of the clock of its own.
 static int launch_next(Launcher *launcher, Error *error)
 {
@@ -301,7 +279,7 @@ static int launch_next(Launcher *launcher, Error *error)
     if (good)
         launcher_fetch(launcher, to);
     if (good && to == launcher->group.count)
-        give_back_slot(launcher);
+        feed_group_given(loop->feed, &launcher->group);
     int64_t booked = loop_now(loop);
     times.rest_ns[REST_GIVE] = booked - given;
     launcher_read(launcher);

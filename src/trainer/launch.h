@@ -35,7 +35,6 @@ typedef struct Launcher {
     bool eager[LAUNCH_SLOTS];   // a full group of this slot was given step by step
     int64_t fresh;   // launches given when a recording was made, or became due, last
     DeviceRecording *recording[LAUNCH_SLOTS];
-    int held[LAUNCHES_AHEAD], holding;   // slots of groups given and not yet to be refilled, in order
     int64_t warm;
     Launch launch[LAUNCHES];
     ReadBack *back;   // [LAUNCHES], then what copies out are staged in
@@ -57,6 +56,5 @@ bool launcher_throttle(Launcher *launcher, Error *error);
 void launcher_read(Launcher *launcher);   // takes in what passed launches brought
 bool launcher_drain(Launcher *launcher, Error *error);   // waits for all, reads and tells
 void launcher_tell(Launcher *launcher);
-void launcher_refill(Launcher *launcher, int keep);   // slots held, but for the last `keep`
 
 #endif

@@ -181,7 +181,6 @@ bool launcher_drain(Launcher *launcher, Error *error)
     fetch_rest(launcher);
     if (!wait_until(launcher, 0, error))
         return false;
-    launcher_refill(launcher, 0);
     int64_t now_ns = loop_now(launcher->loop);
     launcher_read(launcher);
     if (moved)

@@ -65,7 +65,8 @@ static bool is_late(const Meter *meter, int64_t step)
 bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled)
 {
     const Windows *windows = &meter->windows;
-    bool taken = step >= windows->next && is_late(meter, step);   // as it is
+    // As it is, but not for the end of an epoch, which is given step by step.
+    bool taken = step >= windows->next && is_late(meter, step) && boundary - step >= meter->launch_steps / 2;
     if (!settled && !taken)
         return false;
     if (!windows->primed && !windows->open && step >= windows->next - windows->prime)
