@@ -106,8 +106,8 @@ WARN_UNUSED bool device_synchronise(Device *device, Error *error);   // both str
 // Compute given after this waits for the event on the device; where compute is the caller's thread
 // (not asynchronous), the caller waits.
 void device_await(Device *device, DeviceEvent *event);
-// From now on device_copy_out goes through this pinned memory, in pieces fetched behind the compute so far, for
-// a copy into memory that is not pinned stops the device's driver. Both stay the caller's; NULL: no longer.
+// From now on device_copy_out goes through this pinned memory, in pieces fetched behind the compute so far.
+// Both stay the caller's; NULL: no longer.
 void device_set_staging(Device *device, void *pinned, int64_t bytes, DeviceEvent *passed);
 // After the compute given so far, without waiting: to_pinned is pinned memory, `done` passes then.
 void device_fetch(Device *device, void *to_pinned, const void *from, int64_t bytes, DeviceEvent *done);
