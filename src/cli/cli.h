@@ -29,6 +29,7 @@ typedef struct Command {
     CommandOption options[COMMAND_OPTIONS];   // up to the first without name
     bool (*handler)(const Invocation *call, int *ret_exit, Error *error);
     bool html;              // prints with --format html too
+    bool light;             // multiplies no matrices: the program need not start again for its BLAS
 } Command;
 
 extern const Command commands[];   // in the order of help

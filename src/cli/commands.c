@@ -93,7 +93,7 @@ const Command commands[] = {
              "checks (telemetry, end of the window) are left out.\n",
      .options = {{"policy", "FILE", "take the judges' limits from this file"}}},
     {.name = "inspect", .usage = "TRACE... [--svg FILE]", .minimum = 1, .maximum = -1,
-     .handler = cmd_inspect,
+     .handler = cmd_inspect, .light = true,
      .summary = "stored profiler traces: was copying hidden by computing, step after step?",
      .more = "Reads Kineto and Chrome trace JSON, old and new, plain or .gz, and a night's own timeline.json;\n"
              "needs no home, GPU or network. One entry for each device of a trace. The verdict is that of the\n"

@@ -20,9 +20,11 @@ static void open_missing_descriptors(void)
 // The BLAS library chose its kernels before main; with another environment the program starts itself again,
 // once. When that cannot be done the night goes on: the kernels in use are read back and recorded, never
 // assumed.
-static void pin_environment(char **argv)
+static void pin_environment(int argc, char **argv)
 {
-    if (device_pin_environment())
+    const Command *named = argc > 1 ? command_find(argv[1]) : NULL;
+    bool computes = !named || !named->light;   // with options before the command: as if it did
+    if (computes && device_pin_environment())
         execv("/proc/self/exe", argv);
 }
 
@@ -58,7 +60,7 @@ static bool dispatch(int argc, char **argv, Invocation *call, int *ret_exit, Err
 int main(int argc, char **argv)
 {
     open_missing_descriptors();
-    pin_environment(argv);
+    pin_environment(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     umask(027);
     Invocation call = {0};
