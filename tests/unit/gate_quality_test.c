@@ -3,6 +3,14 @@
 
 // clang-format off: one row a line
 #define LIVE(difference, lower, upper) PAIR("live", "0.9", difference, "0.002", lower, upper)
+// Decisions of the live release: their utility, the difference, its standard error, its bound by drawing.
+#define WORTH(utility, difference, error, upper)                                                             \
+    "{\"against\":\"live\",\"value_a\":0.91,\"value_b\":0.9,\"difference\":0.01,"                            \
+    "\"standard_error\":0.002,\"lower\":0.006710292747,\"upper\":0.013289707253,\"rows\":1000,"              \
+    "\"identical\":false,\"constant\":false,\"utility_a\":0.12,\"utility_b\":" utility                       \
+    ",\"utility_difference\":" difference ",\"utility_standard_error\":" error                               \
+    ",\"bootstrap\":{\"replicates\":400,\"lower\":0.006,\"upper\":0.014,\"utility_lower\":-0.2,"             \
+    "\"utility_upper\":" upper "}}"
 #define GOOD_PAIRS                                                                                           \
     PAIR("prior", "0.5", "0.41", "0.01", "0.39355146373", "0.42644853627")                                   \
     "," PAIR("linear", "0.9", "0.01", "0.002", "0.006710292747", "0.013289707253")
@@ -497,11 +505,34 @@ static const Row quality_rows[] = {
     {"decisions worse than live's",
      "quality",
      {LIVE_RELEASE,
-      {"quality.pairs", "[" GOOD_PAIRS "," LIVE("0.01", "0.006710292747", "0.013289707253") "]"},
-      {"quality.pairs.2.utility_a", "0.0899"},
-      {"quality.pairs.2.utility_difference", "-0.0101"}},
+      {"quality.models.live", "{\"version\":\"m-1\",\"auc\":0.9,\"utility\":0.1301}"},
+      {"quality.pairs", "[" GOOD_PAIRS "," WORTH("0.1301", "-0.0101", "0.006", "-0.0002") "]"}},
      FAILS,
      "of 'live': difference is -0.0101 utility, must be at least -0.01",
+     {0}},
+    {"decisions worse than live's by chance",
+     "quality",
+     {LIVE_RELEASE,
+      {"quality.models.live", "{\"version\":\"m-1\",\"auc\":0.9,\"utility\":0.14}"},
+      {"quality.pairs", "[" GOOD_PAIRS "," WORTH("0.14", "-0.02", "0.0122", "0") "]"}},
+     PASS,
+     "",
+     {0}},
+    {"decisions worse than live's, by chance or not, beyond twice the margin",
+     "quality",
+     {LIVE_RELEASE,
+      {"quality.models.live", "{\"version\":\"m-1\",\"auc\":0.9,\"utility\":0.1401}"},
+      {"quality.pairs", "[" GOOD_PAIRS "," WORTH("0.1401", "-0.0201", "0.1", "0") "]"}},
+     FAILS,
+     "of 'live': difference is -0.0201 utility, must be at least -0.02",
+     {0}},
+    {"decisions worse than live's by chance of no known size",
+     "quality",
+     {LIVE_RELEASE,
+      {"quality.models.live", "{\"version\":\"m-1\",\"auc\":0.9,\"utility\":0.14}"},
+      {"quality.pairs", "[" GOOD_PAIRS "," WORTH("0.14", "-0.02", "\"nan\"", "0") "]"}},
+     FAILS,
+     "of 'live': difference is -0.02 utility, must be at least -0.01",
      {0}},
     {"live compared with a bound that is not a number",
      "quality",
