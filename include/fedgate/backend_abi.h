@@ -236,7 +236,8 @@ typedef struct FedgateBackend {
     void (*give)(void *device, FedgateMemory memory, void *address, int64_t bytes);
     void *(*event_new)(void *device);   // not passed until recorded
     void (*event_free)(void *event);
-    void (*event_record)(void *device, void *event);   // compute stream
+    // Compute stream. While a recording is made: in each replay the event passes at this point of it.
+    void (*event_record)(void *device, void *event);
     bool (*event_done)(void *event);
     bool (*event_wait)(void *event, int64_t timeout_ns);   // false: not passed in time
     bool (*copy_in)(void *device, const FedgateCopy *copy,

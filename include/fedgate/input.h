@@ -163,6 +163,11 @@ typedef struct FeedGroup {
 int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int64_t *ret_exposed_ns,
                     Error *error);
 void feed_group_given(Feed *feed, const FeedGroup *group);
+// Optional, so that copies run under kernels and not where one launch ends: feed_group_mark behind the first
+// step of the group (inside a recording, once for all its replays), feed_group_begun when that was given or
+// replayed. The slot of the group before is copied into from there on; without them when the group was given.
+void feed_group_mark(Feed *feed, const FeedGroup *group);
+void feed_group_begun(Feed *feed, const FeedGroup *group);
 // Evidence `stages`, of the batches taken; limiting: the stage that takes longest per batch and thread, ""
 // when none. copy.busy_ns is only what the host waited for: the device's timeline knows the rest.
 Json *feed_stages(const Feed *feed, const char **ret_limiting);

@@ -95,11 +95,12 @@ const Command commands[] = {
     {.name = "inspect", .usage = "TRACE... [--svg FILE]", .minimum = 1, .maximum = -1,
      .handler = cmd_inspect, .light = true,
      .summary = "stored profiler traces: was copying hidden by computing, step after step?",
-     .more = "Reads Kineto and Chrome trace JSON, old and new, plain or .gz, and a night's own timeline.json;\n"
-             "needs no home, GPU or network. One entry for each device of a trace. The verdict is that of the\n"
-             "check 'overlap' over the steps after warm-up: --set overlap.floor=0.6 asks for less. Prints no\n"
-             "text that a trace holds. Ends 0 sustained, 10 not sustained, 11 cannot tell (inconclusive,\n"
-             "no copies, untrusted), 65 not a trace; of several the worst in the order 65, 10, 11, 0.\n",
+     .more = "Reads Kineto and Chrome trace JSON, old and new, plain or .gz, and a night's own\n"
+             "timeline.json; needs no home, GPU or network. One entry for each device of a trace. The\n"
+             "verdict is that of the check 'overlap' over the steps after warm-up: --set overlap.floor=0.6\n"
+             "asks for less. Prints no text that a trace holds. Ends 0 sustained, 10 not sustained, 11\n"
+             "cannot tell (inconclusive, no copies, untrusted), 65 not a trace; of several the worst in\n"
+             "the order 65, 10, 11, 0.\n",
      .options = {{"svg", "FILE", "draw the timeline of one trace"}}},
     {.name = "verify", .usage = "[VERSION]", .maximum = 1, .handler = cmd_verify,
      .summary = "hash releases again and walk the record of moves; 0 whole, 13 not"},

@@ -109,7 +109,8 @@ static int take(Feed *feed, bool grouped, Taken *ret, Error *error)
     int64_t ticket = feed->taken, begin_ns = feed_now(feed);
     FeedEntry *entry = &feed->entry[ticket % feed->depth_count];
     bool good = true, there = false;
-    const int64_t lag = grouped && !feed->serial ? feed->spec.slots : 1;
+    // A copy waits for the mark inside the group after the one that read its slot: kernels run on above it.
+    const int64_t lag = grouped && !feed->serial ? feed->spec.slots - 1 : 1;
     if (feed->queued <= ticket || feed->lag != lag) {   // the lock may have to be waited for
         pthread_mutex_lock(&feed->lock);
         feed->lag = lag;
@@ -220,9 +221,26 @@ void feed_release(Feed *feed, const FeedBatch *batch)
     move_on(feed, batch->step, false, true);
 }
 
+void feed_group_mark(Feed *feed, const FeedGroup *group)
+{
+    if (!feed->serial)
+        ring_record(feed, feed->slot[group->slot].ticket);
+}
+
+void feed_group_begun(Feed *feed, const FeedGroup *group)
+{
+    pthread_mutex_lock(&feed->lock);
+    if (!feed->serial) {
+        feed->marked = feed->slot[group->slot].ticket + 1;
+        ring_queue_copies(feed);
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
 void feed_group_given(Feed *feed, const FeedGroup *group)
 {
-    move_on(feed, feed->slot[group->slot].ticket, true, true);
+    int64_t ticket = feed->slot[group->slot].ticket;
+    move_on(feed, ticket, feed->marked <= ticket, true);   // `marked`: this thread alone writes it
 }
 
 void feed_epoch_digest(const Feed *feed, int64_t *ret_rows, uint64_t *ret_digest)

@@ -288,9 +288,11 @@ static bool queue_copy(Feed *feed, int64_t ticket, const FeedSlot *before, Error
            error_prefix(error, "input stage 'copy'");
 }
 
+// Slots that nothing has used yet need no mark: their events passed when the ring was opened.
 static bool may_be_copied(const Feed *feed, int64_t ticket)
 {
-    return ticket < least(feed->total, feed->failed) && ticket < feed->marked + feed->lag &&
+    bool unused = feed->lag > 1 && ticket < feed->spec.slots;
+    return ticket < least(feed->total, feed->failed) && (unused || ticket < feed->marked + feed->lag) &&
            feed->pinned > least(ticket + feed->ahead, feed->total - 1);
 }
 

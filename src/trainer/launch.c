@@ -140,6 +140,10 @@ static bool give_singly(Launcher *launcher, int64_t from, int64_t to, Error *err
             return false;
         for (int i = 0; i < trainer_times(trainer, batch); i++)
             note_step(launcher, warm || (launcher->apart && k == from));
+        if (k == 0) {
+            feed_group_mark(launcher->loop->feed, &launcher->group);
+            feed_group_begun(launcher->loop->feed, &launcher->group);
+        }
     }
     launcher->warm++;
     return true;
@@ -156,6 +160,8 @@ static bool record(Launcher *launcher, Error *error)
         device_mark_step(launcher->device, first_step(launcher) + k);
         good = trainer_step(trainer, &group->batch[k], group->batch[k].rows, first_step(launcher) + k, NULL,
                             error);
+        if (k == 0)
+            feed_group_mark(launcher->loop->feed, group);
     }
     DeviceRecording *recording = device_record_end(launcher->device, "captures", error);
     if (!good)
@@ -174,6 +180,7 @@ static bool give_recorded(Launcher *launcher, Error *error)
         return false;
     launcher->fresh = fresh ? launcher->given : launcher->fresh;
     device_replay(launcher->device, launcher->recording[group->slot], first_step(launcher));
+    feed_group_begun(launcher->loop->feed, group);
     for (int64_t k = 0; k < group->count; k++) {
         order_take(&trainer->progress.order, &group->batch[k]);
         note_step(launcher, k == 0 && (launcher->apart || fresh));

@@ -65,13 +65,15 @@ static bool is_late(const Meter *meter, int64_t step)
 bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled)
 {
     const Windows *windows = &meter->windows;
+    if (windows->open || windows->count >= windows->planned)
+        return false;
     // As it is, but not for the end of an epoch, which is given step by step.
     bool taken = step >= windows->next && is_late(meter, step) && boundary - step >= meter->launch_steps / 2;
     if (!settled && !taken)
         return false;
-    if (!windows->primed && !windows->open && step >= windows->next - windows->prime)
+    if (!windows->primed && step >= windows->next - windows->prime)
         return true;
-    if (windows->open || windows->count == windows->planned || step < windows->next)
+    if (step < windows->next)
         return false;
     return boundary - step >= windows->length || taken;
 }
@@ -81,6 +83,7 @@ bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error)
     Windows *windows = &meter->windows;
     int64_t begin_ns = clock_monotonic_ns(clock_real());
     windows->priming = !windows->primed && device_info(device)->traces;
+    windows->primed |= !windows->priming;   // where nothing is traced nothing is met for the first time
     windows->priming_from = step;
     if (!windows->priming)
         windows->at[windows->count] = (TraceWindow){.first = step};

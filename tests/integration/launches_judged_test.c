@@ -17,6 +17,28 @@ typedef struct Judged {
 
 static const AsyncOptions usual = {.records = true, .traces = true, .operation_ns = 20000};
 
+static Json *widths(const int64_t *values, size_t count)
+{
+    Json *array = json_make_array();
+    for (size_t i = 0; i < count; i++)
+        json_add_integer(array, values[i]);
+    return array;
+}
+
+static Json *shape_of(const Judged *judged)
+{
+    static TrainShape shape;
+    Json *json = json_make_object();
+    trainer_shape(judged->world.config, judged->world.maps, &shape);
+    json_put_integer(json, "numeric", shape.numeric);
+    json_put(json, "embedding", widths(shape.embedding, (size_t)shape.categorical));
+    json_put(json, "hidden", widths(shape.hidden, shape.layers));
+    json_put_integer(json, "outputs", shape.outputs);
+    json_put_integer(json, "element_bytes", 4);
+    json_put_integer(json, "batch", config_integer(judged->world.config, "train.batch"));
+    return json;
+}
+
 // What a night adds to the sections that the trainer makes.
 static void complete(Judged *judged, const TrainResult *result)
 {
@@ -30,6 +52,7 @@ static void complete(Judged *judged, const TrainResult *result)
     json_put_text(judged->evidence, "device_class", "NVIDIA H200");
     json_put_text(plausible, "device", "NVIDIA H200");
     json_put_text(plausible, "precision", "fp32");
+    json_put(plausible, "shape", shape_of(judged));
     json_put_number(plausible, "peak_flops", 5e13);
     json_put_number(plausible, "bandwidth", 0);
 }

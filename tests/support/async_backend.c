@@ -146,7 +146,11 @@ static void event_record(void *handle, void *event)
 {
     AsyncDevice *device = handle;
     Command command = {0};
-    async_not_recording(device);
+    if (device->recording) {
+        command.event = event;
+        async_give(device, &command);
+        return;
+    }
     pthread_mutex_lock(&device->lock);
     will_pass(&command, event);
     push(device, LANE_COMPUTE, &command);

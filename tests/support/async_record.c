@@ -29,6 +29,15 @@ static void *record_end(void *handle, int64_t *ret_bytes, char *ret_reason)
     return recording;
 }
 
+// One lane passes them in the order in which they were given: the next time is the one that comes.
+static void pass_event(AsyncDevice *device, AsyncEvent *event)
+{
+    pthread_mutex_lock(&device->lock);
+    event->passed++;
+    pthread_cond_broadcast(&device->moved);
+    pthread_mutex_unlock(&device->lock);
+}
+
 static void run_replay(AsyncDevice *device, const Command *command)
 {
     const Recording *recording = command->op.replay.recording;
@@ -36,7 +45,10 @@ static void run_replay(AsyncDevice *device, const Command *command)
         Command one = recording->list[i];
         if (one.mark)
             one.op.step += command->op.replay.first - recording->first_mark;
-        one.run(device, &one);
+        if (one.event)
+            pass_event(device, one.event);
+        else
+            one.run(device, &one);
     }
     async_now.run++;
 }
@@ -49,6 +61,12 @@ static void replay(void *handle, void *recording, int64_t first_step)
     int64_t ahead = async_now.replays - async_now.run;
     if (ahead > async_now.ahead)
         async_now.ahead = ahead;
+    const Recording *given = recording;
+    pthread_mutex_lock(&device->lock);
+    for (size_t i = 0; i < given->count; i++)
+        if (given->list[i].event)
+            given->list[i].event->recorded++;
+    pthread_mutex_unlock(&device->lock);
     async_give(device, &(Command){.run = run_replay, .op.replay = {recording, first_step}});
 }
 

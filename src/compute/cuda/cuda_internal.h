@@ -33,7 +33,7 @@ typedef enum CudaHealth { CUDA_WELL, CUDA_FAILING, CUDA_FAILED } CudaHealth;
 
 typedef struct CudaGraph {
     cudaGraphExec_t exec;
-    int64_t operations, count, room;
+    int64_t operations, count, room, events;   // events: nodes that are no operation
     TraceMark *marks;   // [count]
 } CudaGraph;
 

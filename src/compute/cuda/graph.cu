@@ -2,7 +2,7 @@
 //
 // The stream is captured alone, so the graph is a chain, and its operations sorted by their start are in the
 // order given: the number of operations before each mark is all that is needed to cut a replay into steps,
-// and nothing runs on the device for it. Loader threads call CUDA meanwhile, which the mode of capture
+// and nothing runs on the device for it. Events inside are no operation. Loader threads call CUDA meanwhile, which the mode of capture
 // allows. Nothing in a step may allocate or wait while it is recorded: plans are made by running it once
 // before.
 #include "cuda_internal.h"
@@ -71,7 +71,8 @@ static void mark_recording(CudaDevice *device, int64_t step)
     }
     if (cuda_good(device, cudaStreamGetCaptureInfo(device->compute, &status, NULL, &captured),
                   "mark in a recording"))
-        graph->marks[graph->count++] = TraceMark{step, captured ? count_nodes(captured) : 0};
+        graph->marks[graph->count++] =
+            TraceMark{step, captured ? count_nodes(captured) - graph->events : 0};
 }
 
 void cuda_mark_step(void *handle, int64_t step)
@@ -83,7 +84,7 @@ void cuda_mark_step(void *handle, int64_t step)
         trace_note_step(device, step);
 }
 
-// Every node must be work that a trace shows, or steps could not be cut by counting.
+// Every node but events must be work that a trace shows, or steps could not be cut by counting.
 static bool check_nodes(cudaGraph_t graph, int64_t count, char *ret_reason)
 {
     size_t room = (size_t)count;
@@ -95,7 +96,7 @@ static bool check_nodes(cudaGraph_t graph, int64_t count, char *ret_reason)
         cudaGraphNodeType type = cudaGraphNodeTypeCount;
         good = cudaGraphNodeGetType(nodes[i], &type) == cudaSuccess &&
                (type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy ||
-                type == cudaGraphNodeTypeMemset);
+                type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeEventRecord);
         if (!good)
             snprintf(ret_reason, FEDGATE_REASON_SIZE, "it holds a node of type %d, which is no work",
                      (int)type);
@@ -194,9 +195,10 @@ void *cuda_record_end(void *handle, int64_t *ret_bytes, char *ret_reason)
     if (result != cudaSuccess && !cuda_failed(device, ret_reason))
         snprintf(ret_reason, FEDGATE_REASON_SIZE, "capture: %s", cudaGetErrorString(result));
     if (good) {
-        graph->operations = count_nodes(captured);
-        clear_by_kernels(captured, graph->operations);
-        good = check_nodes(captured, graph->operations, ret_reason) &&
+        const int64_t nodes = count_nodes(captured);
+        graph->operations = nodes - graph->events;
+        clear_by_kernels(captured, nodes);
+        good = check_nodes(captured, nodes, ret_reason) &&
                make_executable(device, graph, captured, ret_bytes, ret_reason);
     }
     if (captured)

@@ -50,8 +50,14 @@ static bool record(CudaEvent *event, cudaStream_t stream)
 void cuda_event_record(void *handle, void *event)
 {
     CudaDevice *device = (CudaDevice *)handle;
-    if (cuda_good(device, cudaSetDevice(device->index), "choice of the device"))
-        record((CudaEvent *)event, device->compute);
+    CudaEvent *to = (CudaEvent *)event;
+    if (!cuda_good(device, cudaSetDevice(device->index), "choice of the device"))
+        return;
+    if (!device->recording)
+        record(to, device->compute);
+    else if (cuda_good(device, cudaEventRecordWithFlags(to->event, device->compute, cudaEventRecordExternal),
+                       "event in a recording"))
+        device->recording->events++;
 }
 
 // A failed device passes no event: whoever waits is told at once, and `synchronise` says what failed.
