@@ -81,12 +81,15 @@ static bool read_rows(const Json *evidence, const Section *quality, int64_t *ret
 static bool of_this_version(const Json *evidence, const Section *quality, const char *candidate)
 {
     const char *version = json_text_or(json_get(evidence, "version"), candidate);
-    bool same = text_equal(candidate, version) || candidate[0] == '\0';
-    if (!same) {
+    bool same = text_equal(candidate, version);
+    if (candidate[0] == '\0') {
+        finding_set(quality->finding, OUTCOME_NOT_MEASURED, NO_FIGURE,
+                    "'quality.models.candidate.version' was not measured");
+    } else if (!same) {
         finding_set(quality->finding, OUTCOME_ERROR, NO_FIGURE,
                     "the evidence is of version '%.60s', compared was '%.60s'", version, candidate);
     }
-    return same;
+    return same && candidate[0] != '\0';
 }
 
 // Each task has its metrics; a word that is no task would switch the rules of decisions off.

@@ -73,6 +73,13 @@ static bool enough(const Json *evidence, const DeviceSteps *s, Finding *ret)
                     (long long)(done - before));
         return false;
     }
+    double known = ((double)s->covered + (double)s->apart) / (double)s->count;
+    if (!(known >= LEAST_SEEN)) {
+        finding_set(ret, OUTCOME_NOT_MEASURED, (Figure){known, LEAST_SEEN, "ratio", s->count},
+                    "the device's clock tells the length of %lld of %lld steps",
+                    (long long)s->covered + (long long)s->apart, (long long)s->count);
+        return false;
+    }
     double apart = (double)s->apart / (double)s->count;
     if (!(apart <= MOST_APART)) {
         finding_set(ret, OUTCOME_NOT_MEASURED, (Figure){apart, MOST_APART, "ratio", s->count},

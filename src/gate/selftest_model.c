@@ -37,6 +37,8 @@ static void spoil_pairs(Json *bad, bool identical, double value, double differen
     json_put_text(quality, "live_kind", "none");
     json_put(quality, "pairs", pairs);
     json_remove(quality, "models");
+    json_put_text(selftest_open(selftest_open(quality, "models", NULL), "candidate", NULL), "version",
+                  json_text_or(json_get(bad, "version"), "planted"));
     json_remove(quality, "invalid");
     json_put(quality, "slices", json_make_array());
 }

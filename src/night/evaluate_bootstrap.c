@@ -55,12 +55,14 @@ static bool sort_rows(const double *score, size_t rows, size_t *ret_order)
     return true;
 }
 
-// Mann-Whitney over the rows drawn; NaN when they are of one class.
+// Mann-Whitney over the rows drawn; NaN when they are of one class, or a score is not a number.
 static double drawn_auc(const Bootstrap *b, const double *score, const size_t *order, const double *target)
 {
     double below = 0, wins = 0, positives = 0;
     for (size_t begin = 0, end = 0; begin < b->rows; begin = end) {
         double here[2] = {0};
+        if (isnan(score[order[begin]]))   // equal to nothing, not even itself
+            return NAN;
         for (; end < b->rows && score[order[end]] == score[order[begin]]; end++)
             here[target[order[end]] > 0.5] += b->weight[order[end]];
         wins += here[1] * (below + here[0] / 2);

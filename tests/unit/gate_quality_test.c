@@ -490,8 +490,8 @@ static const Row quality_rows[] = {
       {"quality.pairs", "[" GOOD_PAIRS "," PAIR("live", "0.91", "0", "0", "0", "0") "]"},
       {"quality.pairs.2.identical", "true"},
       {"quality.models.candidate.version", NULL}},
-     FAILS,
-     "identical",
+     ABSENT,
+     "candidate.version",
      {0}},
     {"decisions inside the live margin",
      "quality",
@@ -543,7 +543,9 @@ static const Row quality_rows[] = {
     {"a relative metric, lower is better",
      "quality",
      {{"task", "\"regression\""},
-      {"quality.models", "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}}"},
+      {"quality.models",
+       "{\"candidate\":{\"version\":\"m-0123456789abcdef\",\"rmse\":99},"
+       "\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}}"},
       {"quality.metric", "\"rmse\""},
       {"quality.pairs",
        "[" RMSE_PAIR("prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "110", "0.1", "0.1") "]"}},
@@ -554,7 +556,8 @@ static const Row quality_rows[] = {
      "quality",
      {{"task", "\"regression\""},
       {"quality",
-       "{\"metric\":\"rmse\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{\"candidate\":{\"rmse\":99},"
+       "{\"metric\":\"rmse\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{\"candidate\":{"
+       "\"version\":\"m-0123456789abcdef\",\"rmse\":99},"
        "\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":110}},\"pairs\":[" RMSE_PAIR(
            "prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "110", "0.1",
                                                            "0.1") "],\"slices\":[" SLICE("1000", "0", "-0.1",
@@ -565,7 +568,9 @@ static const Row quality_rows[] = {
     {"a relative metric that got worse",
      "quality",
      {{"task", "\"regression\""},
-      {"quality.models", "{\"candidate\":{\"rmse\":99},\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":90}}"},
+      {"quality.models",
+       "{\"candidate\":{\"version\":\"m-0123456789abcdef\",\"rmse\":99},"
+       "\"prior\":{\"rmse\":200},\"linear\":{\"rmse\":90}}"},
       {"quality.metric", "\"rmse\""},
       {"quality.pairs",
        "[" RMSE_PAIR("prior", "200", "0.505", "0.505") "," RMSE_PAIR("linear", "90", "-0.1", "-0.1") "]"}},
