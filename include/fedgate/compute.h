@@ -151,6 +151,7 @@ double device_type_roundoff(FedgateType type);   // unit round-off: 2^-24, 2^-8,
 // set to NULL.
 void device_mark_step(Device *device, int64_t step);   // compute stream; < 0: what follows is of no step
 void device_trace(Device *device, Timeline *timeline);
+void device_trace_from(Device *device, int64_t step);   // no window for steps before it
 // Where info.traces: a sampled window. _end waits for the device, hands the spans to the timeline of
 // device_trace, and adds what spoils their trust to *trust. Elsewhere both do nothing.
 WARN_UNUSED bool device_trace_begin(Device *device, Error *error);

@@ -55,7 +55,14 @@ static void host_span(void *context, const FedgateSpan *span)
                 .bytes = span->bytes,
                 .pageable = span->pageable,
                 .name = span->name};
+    if (out.kind == SPAN_STEP_MARK && out.step < ((Device *)context)->marks_from)
+        return;
     timeline_add(timeline, &out);
+}
+
+void device_trace_from(Device *device, int64_t step)
+{
+    device->marks_from = step;
 }
 
 static bool describe(Device *device, const FedgateFacts *facts)

@@ -22,6 +22,7 @@ struct Device {
     Ledger *ledger;
     DeviceInfo info;
     _Atomic(Timeline *) timeline;
+    int64_t marks_from;   // marks of steps before it are not kept
     DeviceWatch *watch;
     pthread_t watched;   // whose calls it counts
     bool hung;   // the planted hang was there

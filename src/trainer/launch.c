@@ -228,7 +228,7 @@ static bool keep_books(Launcher *launcher, int64_t steps, Error *error)
 static void trace_wait(const Launcher *launcher, int64_t begin_ns, int64_t wait_ns)
 {
     const Meter *meter = &launcher->trainer->meter;
-    if (meter->windows.open && !meter->windows.priming && wait_ns > 0)
+    if (meter->windows.open && wait_ns > 0)
         timeline_add(meter->timeline, &(Span){.kind = SPAN_HOST_WAIT,
                                               .stream = -1,
                                               .begin = begin_ns,
@@ -292,7 +292,7 @@ static int launch_next(Launcher *launcher, Error *error)
     launcher_read(launcher);
     good = good && keep_books(launcher, steps, error);
     windows_note(&launcher->trainer->meter, &launcher->trainer->network, &launcher->group.batch[launcher->at],
-                 steps, booked - given);
+                 first_step(launcher), steps, booked - given);
     int64_t end = loop_now(loop);
     times.rest_ns[REST_BOOKKEEPING] = end - booked;
     times.wall_ns = end - begin;

@@ -178,12 +178,9 @@ typedef struct TraceWindow {
     double flop, bytes;   // of the steps after the first
 } TraceWindow;
 typedef struct Windows {
-    int64_t length, period, next, prime;   // steps
+    int64_t length, lead, period, next;   // steps; lead: traced before a window, and not kept
     size_t count, planned;
     bool open;
-    // a first stretch that is not kept: the tracer meets each recording for the first time
-    bool primed, priming;
-    int64_t priming_from;
     TraceWindow at[TRACE_WINDOWS];
     FedgateTraceTrust trust;
     int64_t cost_ns;   // host time of beginning and ending them
@@ -227,7 +224,7 @@ bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error);
 bool windows_over(const Meter *meter, int64_t step);
 bool windows_end(Meter *meter, Device *device, int64_t step, Error *error);   // the device has passed it
 // These batches were given in so much host time.
-void windows_note(Meter *meter, const Network *network, const FeedBatch *batches, int64_t count,
+void windows_note(Meter *meter, const Network *network, const FeedBatch *batches, int64_t step, int64_t count,
                   int64_t given_ns);
 
 void outcome_stages(const Trainer *trainer, const Feed *feed,

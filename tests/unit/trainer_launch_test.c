@@ -175,7 +175,7 @@ START_TEST(resident_rows_train_to_the_same_bits_and_are_not_copied)
     ck_assert_int_eq(sum(&launched, "timeline.steps.h2d_bytes"), 0);
     ck_assert_int_eq(sum(&alone, "timeline.steps.h2d_bytes"), 0);
     ck_assert_uint_eq(json_count(json_find(launched.evidence, "timeline.sampled_windows")),
-                      (size_t)launched.counts.traces - 1);
+                      (size_t)launched.counts.traces);
     ck_assert_int_gt(launched.counts.replays, 0);
     run_close(&streamed);
     run_close(&alone);
@@ -284,7 +284,7 @@ START_TEST(every_step_of_a_run_has_its_time_and_windows_bear_out_the_claims)
     ck_assert_int_ge(run.counts.traces, 4);
     size_t traced = json_count(json_find(run.evidence, "timeline.steps.index")),
            windows = json_count(json_find(run.evidence, "timeline.sampled_windows"));
-    ck_assert_uint_eq(windows, (size_t)run.counts.traces - 1);   // the first is not kept
+    ck_assert_uint_eq(windows, (size_t)run.counts.traces);
     ck_assert_uint_ge(traced, windows * 20);
     ck_assert_int_eq(number(&run, "timeline.trust.causality"), 0);
     ck_assert_int_eq(claimed(&run, "count"), (int64_t)(traced - windows));
@@ -304,24 +304,41 @@ START_TEST(a_trace_says_what_spoils_it)
     AsyncOptions options = plain;
     options.trust = (FedgateTraceTrust){.dropped = 2, .reason = "another profiler has the slot"};
     Run run = run_on(&options, "binary", 0, short_batches, 0);
-    ck_assert_int_eq(number(&run, "timeline.trust.dropped"), 2 * (run.counts.traces - 1));
+    ck_assert_int_eq(number(&run, "timeline.trust.dropped"), 2 * run.counts.traces);
     ck_assert_str_eq(json_text_or(json_at(json_find(run.evidence, "timeline.trust.reasons"), 0), ""),
                      "another profiler has the slot");
     run_close(&run);
 }
 END_TEST
 
-// Steps and launch, how many windows of what length, from which step on.
+// Steps and launch; how many windows of what length, from which step on, each behind how many not kept.
 static const struct {
-    int64_t left, launch, length, begin;
+    int64_t left, launch, length, begin, lead;
     size_t count;
 } plans[] = {
-    {60, 1, 7, 11, 4},       {60, 4, 8, 20, 3},         {60, 14, 28, 0, 1},        {60, 20, 40, 0, 1},
-    {60, 64, 64, 0, 1},      {500, 1, 20, 12, 4},       {500, 4, 20, 48, 4},       {500, 14, 56, 112, 4},
-    {500, 20, 60, 140, 4},   {500, 64, 128, 0, 1},      {3000, 1, 20, 12, 4},      {3000, 4, 20, 48, 4},
-    {3000, 14, 56, 168, 4},  {3000, 20, 80, 240, 4},    {3000, 64, 256, 576, 4},   {100000, 1, 20, 12, 12},
-    {100000, 4, 20, 48, 12}, {100000, 14, 56, 168, 12}, {100000, 20, 80, 240, 12}, {100000, 64, 256, 768, 6},
-    {1380, 28, 112, 280, 4}, {8, 8, 8, 0, 1},           {1, 1, 1, 0, 1},
+    {60, 1, 7, 7, 3, 4},
+    {60, 4, 8, 4, 4, 3},
+    {60, 14, 28, 0, 0, 1},
+    {60, 20, 40, 0, 0, 1},
+    {60, 64, 64, 0, 0, 1},
+    {500, 1, 20, 8, 3, 4},
+    {500, 4, 20, 32, 12, 4},
+    {500, 14, 56, 56, 14, 4},
+    {500, 20, 60, 60, 20, 4},
+    {500, 64, 128, 0, 128, 1},
+    {3000, 1, 20, 8, 3, 4},
+    {3000, 4, 20, 32, 12, 4},
+    {3000, 14, 56, 112, 42, 4},
+    {3000, 20, 80, 160, 60, 4},
+    {3000, 64, 256, 320, 192, 4},
+    {100000, 1, 20, 8, 3, 12},
+    {100000, 4, 20, 32, 12, 12},
+    {100000, 14, 56, 112, 42, 12},
+    {100000, 20, 80, 160, 60, 12},
+    {100000, 64, 256, 512, 192, 6},
+    {1380, 28, 112, 168, 84, 4},
+    {8, 8, 8, 0, 0, 1},
+    {1, 1, 1, 0, 0, 1},
 };
 
 START_TEST(windows_follow_from_the_planned_steps)
@@ -330,6 +347,7 @@ START_TEST(windows_follow_from_the_planned_steps)
     windows_plan(&windows, 1000, plans[_i].left, plans[_i].launch);
     ck_assert_int_eq(windows.length, plans[_i].length);
     ck_assert_int_eq(windows.next, 1000 + plans[_i].begin);
+    ck_assert_int_eq(windows.lead, plans[_i].lead);
     ck_assert_uint_eq(windows.planned, plans[_i].count);
 }
 END_TEST
