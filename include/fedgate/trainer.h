@@ -101,9 +101,8 @@ int64_t trainer_epochs(const Config *config, int64_t train_rows);
 // Steps given to the device at once, so batches copied as one (FeedSpec.group): option train.launch_steps, or
 // as many as 32 MiB of rows hold, at most 32; 1 where the device records nothing. Does not change the bits.
 int trainer_launch_steps(const Config *config, const TrainShape *shape, bool records);
-// The same for an epoch of so many rows: as many groups as it needs at the most steps a launch may have, all
-// of them as long as can be. What is left over at its end, given step by step, is then fewer batches than
-// groups.
+// The same for an epoch of so many rows: the most steps, down to half of that, which leave the fewest batches
+// over at its end, for these are given step by step: on small steps three times as slow.
 int trainer_group(const Config *config, const TrainShape *shape, bool records, int64_t train_rows);
 
 // Device bytes that do not follow from the shape: sums of a network, operands of the parity ladder, state of

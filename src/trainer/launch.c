@@ -27,8 +27,13 @@ int trainer_launch_steps(const Config *config, const TrainShape *shape, bool rec
 int trainer_group(const Config *config, const TrainShape *shape, bool records, int64_t train_rows)
 {
     int64_t most = trainer_launch_steps(config, shape, records),
-            whole = train_rows / config_integer(config, "train.batch"), groups = (whole + most - 1) / most;
-    return whole > 0 ? (int)(whole / groups) : 1;
+            whole = train_rows / config_integer(config, "train.batch"), best;
+    if (whole <= most)
+        return whole > 0 ? (int)whole : 1;
+    best = most;
+    for (int64_t steps = most - 1; steps > most / 2 && whole % best > 0; steps--)
+        best = whole % steps < whole % best ? steps : best;
+    return (int)best;
 }
 
 bool trainer_launches(const Trainer *trainer)
@@ -127,6 +132,13 @@ static void note_step(Launcher *launcher, bool apart)
     launcher->attempted++;
 }
 
+// Before a window, where a tracer that begins disturbs device and host.
+static bool disturbed(const Launcher *launcher, int64_t step)
+{
+    const Windows *windows = &launcher->trainer->meter.windows;
+    return windows->open && step < windows->at[windows->count].first;
+}
+
 static bool give_singly(Launcher *launcher, int64_t from, int64_t to, Error *error)
 {
     Trainer *trainer = launcher->trainer;
@@ -139,7 +151,7 @@ static bool give_singly(Launcher *launcher, int64_t from, int64_t to, Error *err
             (synchronise && !device_synchronise(launcher->device, error)))
             return false;
         for (int i = 0; i < trainer_times(trainer, batch); i++)
-            note_step(launcher, warm || (launcher->apart && k == from));
+            note_step(launcher, warm || disturbed(launcher, step) || (launcher->apart && k == from));
         if (k == 0) {
             feed_group_mark(launcher->loop->feed, &launcher->group);
             feed_group_begun(launcher->loop->feed, &launcher->group);
@@ -183,7 +195,8 @@ static bool give_recorded(Launcher *launcher, Error *error)
     feed_group_begun(launcher->loop->feed, group);
     for (int64_t k = 0; k < group->count; k++) {
         order_take(&trainer->progress.order, &group->batch[k]);
-        note_step(launcher, k == 0 && (launcher->apart || fresh));
+        note_step(launcher,
+                  disturbed(launcher, first_step(launcher) + k) || (k == 0 && (launcher->apart || fresh)));
     }
     return true;
 }
