@@ -341,6 +341,28 @@ static const struct {
     {1, 1, 1, 0, 0, 1},
 };
 
+// Rows of 6 batches each; batches, most steps of a launch, steps that it gets.
+static const struct {
+    int64_t batches, most;
+    int group;
+} groups[] = {{114, 32, 19}, {184, 32, 23}, {64, 32, 32}, {31, 32, 31}, {1, 32, 1},
+              {0, 32, 1},    {67, 32, 22},  {5, 4, 4},    {6, 4, 3},    {9, 1, 1}};
+
+START_TEST(a_launch_leaves_few_batches_over)
+{
+    World world;
+    TrainShape shape;
+    char most[40];
+    snprintf(most, sizeof most, "train.launch_steps=%d", (int)groups[_i].most);
+    const char *const sets[] = {most, "train.batch=6", NULL};
+    world_open(&world, "binary", false, 1, sets);
+    trainer_shape(world.config, world.maps, &shape);
+    ck_assert_int_eq(trainer_group(world.config, &shape, true, groups[_i].batches * 6 + 5), groups[_i].group);
+    ck_assert_int_eq(trainer_group(world.config, &shape, false, groups[_i].batches * 6 + 5), 1);
+    world_close(&world);
+}
+END_TEST
+
 START_TEST(windows_follow_from_the_planned_steps)
 {
     Windows windows;
@@ -495,6 +517,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_trace_says_what_spoils_it);
     tcase_add_test(t, a_lost_scale_ends_the_run_some_steps_later);
     tcase_add_loop_test(t, windows_follow_from_the_planned_steps, 0, sizeof plans / sizeof plans[0]);
+    tcase_add_loop_test(t, a_launch_leaves_few_batches_over, 0, (int)(sizeof groups / sizeof groups[0]));
     tcase_add_test(t, steps_between_windows_show_their_stalls);
     suite_add_tcase(s, t);
     t = tcase_create("failures");
