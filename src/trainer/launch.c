@@ -350,7 +350,8 @@ static bool settled(const Launcher *launcher)
 // Where a window may run to undisturbed; where none is as short as an epoch, it begins with one.
 static int64_t undisturbed(const Trainer *trainer)
 {
-    bool longer = trainer->meter.windows.length > trainer->per_epoch;
+    const Windows *windows = &trainer->meter.windows;
+    bool longer = windows->lead + windows->length > trainer->per_epoch;
     return longer && trainer->progress.position == 0 ? INT64_MAX : trainer_next_boundary(trainer);
 }
 
@@ -396,7 +397,7 @@ bool launches_rehearse(Trainer *trainer, Error *error)
 {
     const Progress progress = trainer->progress;
     Loop loop = {.trainer = trainer};
-    bool good = meter_init(&trainer->meter, 1, 0, trainer->group, error) &&
+    bool good = meter_init(&trainer->meter, 1, 0, trainer->group, trainer->per_epoch, error) &&
                 (loop.feed = trainer_feed_training(trainer, &progress, error)) != NULL &&
                 (loop.launcher = launcher_open(&loop, error)) != NULL;
     if (good)

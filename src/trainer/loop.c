@@ -211,7 +211,8 @@ static bool open_loop(Loop *loop, Error *error)
     const Progress *progress = &trainer->progress;
     const bool launches = trainer_launches(trainer);
     device_zero(trainer->spec.device, &trainer->network.steps->nonfinite, sizeof(int64_t));
-    if (!meter_init(&trainer->meter, trainer->planned, progress->step, launches ? trainer->group : 0, error))
+    if (!meter_init(&trainer->meter, trainer->planned, progress->step, launches ? trainer->group : 0,
+                    trainer->per_epoch, error))
         return false;
     if (trainer->spec.unsampled)
         trainer->meter.windows.planned = 0;

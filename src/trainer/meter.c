@@ -14,7 +14,8 @@ static const char *const rest_names[REST_COUNT] = {
     [REST_GIVE] = "give",
     [REST_BOOKKEEPING] = "bookkeeping",
 };
-bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, Error *error)
+bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, int64_t per_epoch,
+                Error *error)
 {
     int64_t left = planned > done ? planned - done : 1;
     *meter = (Meter){
@@ -25,7 +26,7 @@ bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_step
     if (launch_steps > 0) {
         meter->launch_steps = launch_steps;
         meter->every = (left / launch_steps + METER_STEPS) / METER_STEPS;
-        windows_plan(&meter->windows, done, left, launch_steps);
+        windows_plan(&meter->windows, done, left, launch_steps, per_epoch);
     }
     meter->steps = calloc(meter->capacity, sizeof *meter->steps);
     meter->live_index = calloc(METER_LIVE + 1, sizeof *meter->live_index);

@@ -202,7 +202,8 @@ typedef struct Meter {
     DeviceSteps device_steps;
     int64_t compute_busy_ns, compute_items, waited_ns;
 } Meter;
-bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, Error *error);
+bool meter_init(Meter *meter, int64_t planned, int64_t done, int64_t launch_steps, int64_t per_epoch,
+                Error *error);
 void meter_done(Meter *meter);
 bool meter_traces(const Meter *meter, int64_t step);   // full record of this step
 void meter_step(Meter *meter, const StepTimes *times);
@@ -217,7 +218,7 @@ bool meter_put_spans(const Trainer *trainer, Json *evidence, Error *error);   //
 void meter_put_series(Json *object, const char *key, const void *first, size_t stride, size_t count);
 
 // A window is due before the launch of this step, when nothing is to happen until step `boundary`.
-void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps);
+void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps, int64_t per_epoch);
 // settled: everything that is recorded has been recorded.
 bool windows_due(const Meter *meter, int64_t step, int64_t boundary, bool settled);
 bool windows_begin(Meter *meter, Device *device, int64_t step, Error *error);

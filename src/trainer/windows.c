@@ -34,7 +34,7 @@ static int64_t at_most(int64_t value, int64_t most)
     return value < most ? value : most;
 }
 
-void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps)
+void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_steps, int64_t per_epoch)
 {
     int64_t launches = at_least(left / launch_steps, 1),
             most = at_least(launches / 2, at_most(launches, WINDOW_LAUNCHES_LEAST)),
@@ -44,7 +44,12 @@ void windows_plan(Windows *windows, int64_t done, int64_t left, int64_t launch_s
     int64_t count = at_least(launches / (WINDOW_SHARE * each), WINDOWS_LEAST);
     count = at_most(at_most(count, TRACE_WINDOWS), most / each);
     int64_t before = at_most(LAUNCHES_BEFORE, launches / 8) * launch_steps,
-            lead = at_most(at_least(2 * launches / 3 / count - each, 0), WINDOW_LEAD);
+            lead = at_most(at_least(2 * launches / 3 / count - each, 0), WINDOW_LEAD),
+            fit = per_epoch / launch_steps;   // launches between two validations
+    if (fit >= WINDOW_LAUNCHES_LEAST && lead + each > fit) {
+        each = at_most(each, at_least(fit - WINDOW_LEAD, WINDOW_LAUNCHES_LEAST));
+        lead = at_most(lead, fit - each);
+    }
     *windows = (Windows){.length = each * launch_steps,
                          .lead = lead * launch_steps,
                          .period = (left - before) / count,

@@ -363,10 +363,26 @@ START_TEST(a_launch_leaves_few_batches_over)
 }
 END_TEST
 
+// Between two validations, where an epoch is short: 12 epochs of so many steps.
+START_TEST(windows_fit_into_an_epoch)
+{
+    static const struct {
+        int64_t epoch, launch, lead, length;
+    } fits[] = {{115, 19, 57, 57}, {81, 20, 40, 40}, {60, 20, 20, 40}, {40, 20, 0, 40}, {400, 20, 60, 80}};
+    for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
+        Windows windows;
+        windows_plan(&windows, 0, 12 * fits[i].epoch, fits[i].launch, fits[i].epoch);
+        ck_assert_int_eq(windows.lead, fits[i].lead);
+        ck_assert_int_eq(windows.length, fits[i].length);
+        ck_assert_int_le(windows.lead + windows.length, fits[i].epoch);
+    }
+}
+END_TEST
+
 START_TEST(windows_follow_from_the_planned_steps)
 {
     Windows windows;
-    windows_plan(&windows, 1000, plans[_i].left, plans[_i].launch);
+    windows_plan(&windows, 1000, plans[_i].left, plans[_i].launch, plans[_i].left);
     ck_assert_int_eq(windows.length, plans[_i].length);
     ck_assert_int_eq(windows.next, 1000 + plans[_i].begin);
     ck_assert_int_eq(windows.lead, plans[_i].lead);
@@ -516,6 +532,7 @@ static Suite *suite(void)
     tcase_add_test(t, every_step_of_a_run_has_its_time_and_windows_bear_out_the_claims);
     tcase_add_test(t, a_trace_says_what_spoils_it);
     tcase_add_test(t, a_lost_scale_ends_the_run_some_steps_later);
+    tcase_add_test(t, windows_fit_into_an_epoch);
     tcase_add_loop_test(t, windows_follow_from_the_planned_steps, 0, sizeof plans / sizeof plans[0]);
     tcase_add_loop_test(t, a_launch_leaves_few_batches_over, 0, (int)(sizeof groups / sizeof groups[0]));
     tcase_add_test(t, steps_between_windows_show_their_stalls);

@@ -2,9 +2,9 @@
 //
 // The stream is captured alone, so the graph is a chain, and its operations sorted by their start are in the
 // order given: the number of operations before each mark is all that is needed to cut a replay into steps,
-// and nothing runs on the device for it. Events inside are no operation. Loader threads call CUDA meanwhile, which the mode of capture
-// allows. Nothing in a step may allocate or wait while it is recorded: plans are made by running it once
-// before.
+// and nothing runs on the device for it. Events inside are no operation. Loader threads call CUDA meanwhile,
+// which the mode of capture allows. Nothing in a step may allocate or wait while it is recorded: plans are
+// made by running it once before.
 #include "cuda_internal.h"
 
 #include <pthread.h>
