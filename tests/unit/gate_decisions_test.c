@@ -15,7 +15,8 @@
     "\"lower\":0.5,\"upper\":0.5,\"rows\":1000,\"identical\":false,\"constant\":false,\"bootstrap\":"        \
     "{\"replicates\":400,\"lower\":0.5,\"upper\":0.5}}"
 #define CLASSES(pairs, models)                                                                               \
-    "{\"metric\":\"logloss\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{\"candidate\":{\"logloss\":"   \
+    "{\"metric\":\"logloss\",\"live_kind\":\"none\",\"rows\":1000,\"models\":{"                              \
+    "\"candidate\":{\"version\":\"m-0123456789abcdef\",\"logloss\":"                                         \
     "0.5,\"utility\":0.8}," models "},\"pairs\":[" pairs "],\"slices\":[]}"
 #define SHOWN(name, loss, utility) "\"" name "\":{\"logloss\":" loss ",\"utility\":" utility "}"
 #define SLICE(rows, candidate, reference)                                                                    \
