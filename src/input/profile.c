@@ -268,7 +268,7 @@ static void put_label(const Profile *profile, Json *evidence)
 {
     const Maps *maps = profile->maps;
     const Json *reference = profile->reference;
-    Json *target = histogram_target(maps, &profile->set[SPLIT_TRAIN]), *polarity = json_make_object();
+    Json *target = histogram_target(maps, &profile->set[SPLIT_TRAIN]);
     if (reference != NULL)
         json_put(target, "reference", json_copy_deep(json_get(reference, "target")));
     json_put(evidence, "target", target);
@@ -285,6 +285,7 @@ static void put_label(const Profile *profile, Json *evidence)
         theirs += was * was;
         columns++;
     }
+    Json *polarity = json_make_object();
     json_put_integer(polarity, "columns", columns);
     if (columns > 0)
         put_finite(polarity, "cosine", own > 0 ? dot / sqrt(own * theirs) : 0);

@@ -751,8 +751,8 @@ START_TEST(test_a_device_that_is_not_there_ends_69_before_any_work)
     static const struct {
         const char *how, *words;
     } modules[] = {{"abi", "is refused: contract 1"},
-                   {"unsupported", "is unsupported here: no device of this kind"},
-                   {"crash", "could not be asked: its process ended with signal 6"}};
+                   {"cuda_unsupported", "is unsupported here: no device of this kind"},
+                   {"cuda_crash", "could not be asked: its process ended with signal 6"}};
     begin_learnable();
     use_module(modules[_i].how);
     SupportRun run;
