@@ -151,9 +151,10 @@ void feed_release(Feed *feed, const FeedBatch *batch);   // compute of this batc
 // The same by groups; not mixed with the three above in one feed. A batch lies at the same device address in
 // each full group of a slot. feed_next_group: the copy is queued. On an asynchronous device compute given
 // from now on waits there for the copy and ret_exposed_ns is 0; elsewhere the host waits. feed_group_given:
-// all compute of the group has been given to the device; the slot is copied into again when the device has
-// passed this point, without the host. Pinned memory is refilled only when its copy has ended. Groups begin
-// at multiples of spec.group in the epoch; one that a resumed feed begins inside of is smaller.
+// all compute of the group has been given to the device. A slot is copied into again, without the host, when
+// the device has passed the mark of the next group (feed_group_mark), or its end where none was made. Pinned
+// memory is refilled only when its copy has ended. Groups begin at multiples of spec.group in the epoch; one
+// that a resumed feed begins inside of is smaller.
 typedef struct FeedGroup {
     int64_t count;
     int slot;
@@ -164,8 +165,8 @@ int feed_next_group(Feed *feed, FeedGroup *ret_group, int64_t *ret_wait_ns, int6
                     Error *error);
 void feed_group_given(Feed *feed, const FeedGroup *group);
 // Optional, so that copies run under kernels and not where one launch ends: feed_group_mark behind the first
-// step of the group (inside a recording, once for all its replays), feed_group_begun when that was given or
-// replayed. The slot of the group before is copied into from there on; without them when the group was given.
+// step of the group (inside a recording, once for all its replays), then feed_group_begun when that was given
+// or replayed. Both between feed_next_group and feed_group_given, from the thread that calls these.
 void feed_group_mark(Feed *feed, const FeedGroup *group);
 void feed_group_begun(Feed *feed, const FeedGroup *group);
 // Evidence `stages`, of the batches taken; limiting: the stage that takes longest per batch and thread, ""
